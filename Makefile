@@ -1,0 +1,27 @@
+PYTHON ?= python3
+BIN := .venv/bin
+# uv installs the same packages in seconds where pip takes minutes; it comes from the package index like the rest.
+# Bytecode is compiled once here because importing uncompiled packages doubles every start.
+.venv/.ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
+	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --compile-bytecode --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.PHONY: env demo test lint clean
+env: .venv/.ready
+
+demo: env
+	$(BIN)/reveal demo
+
+test: env
+	$(BIN)/python -m pytest
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv build *.egg-info

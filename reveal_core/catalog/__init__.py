@@ -1,0 +1,113 @@
+"""The metric catalogue: what Reveal knows of every metric, as data in ``metrics/*.toml``.
+
+A file holds ``[defaults]`` and ``[metrics]``; a metric's entry overrides the defaults. This module is read by the
+collector, so it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from reveal_core.channels import KINDS, SUBSYSTEMS, Channel, channel_name
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """An entry of the catalogue.
+
+    Attributes
+    ----------
+    name, subsystem, kind, description
+        As in `reveal_core.channels.Channel`; the description is one line.
+    unit
+        Unit of the stored value.
+    rate_unit, rate_scale
+        For a counter: the unit of its rate, and what (increase per second) is multiplied with to get it. A counter of
+        10 ms jiffies has ``rate_unit = "%"`` and ``rate_scale = 1``; one of 512 byte sectors ``"B/s"`` and 512.
+        ``rate_unit`` defaults to the unit per second.
+    event
+        A counter that stands still while all is well (errors, throttling, failures): it is kept although it did not
+        move in training.
+    stock
+        A gauge that stays displaced long after its cause (page cache): it is judged by change, not by level.
+    floor
+        The smallest difference of a window's level that is worth noticing, in the unit of the physical value; None
+        for the default of that unit.
+    minimum, maximum
+        The valid range of the stored value; outside it a sample is missing.
+    bits
+        Width of a counter, for unrolling a wrap: 64 or 32.
+    dips
+        A counter that the kernel may let go back a little (``iowait``, ``idle``): a dip counts as no increase.
+    """
+
+    name: str
+    subsystem: str
+    kind: str
+    unit: str
+    description: str
+    rate_unit: str = ""
+    rate_scale: float = 1.0
+    event: bool = False
+    stock: bool = False
+    floor: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    bits: int = 64
+    dips: bool = False
+
+    @property
+    def physical_unit(self) -> str:
+        """Unit of the value that people see: of the rate for a counter, of the level otherwise."""
+        return (self.rate_unit or f"{self.unit}/s") if self.kind == "counter" else self.unit
+
+    def channel(self, instance: str, source: str, period_ms: int) -> Channel:
+        """Return this metric on an instance, as a source samples it."""
+        return Channel(
+            name=channel_name(self.name, instance),
+            metric=self.name,
+            instance=instance,
+            subsystem=self.subsystem,
+            kind=self.kind,
+            unit=self.unit,
+            source=source,
+            period_ms=period_ms,
+        )
+
+
+_FIELDS = {f.name for f in fields(Metric)}
+
+
+def _entry(file: str, name: str, values: dict[str, Any]) -> Metric:
+    unknown = set(values) - _FIELDS
+    if unknown:
+        raise ValueError(f"{file}: {name} has unknown fields {sorted(unknown)}")
+    metric = Metric(name=name, **values)
+    if metric.kind not in KINDS or metric.subsystem not in SUBSYSTEMS:
+        raise ValueError(f"{file}: {name} has kind {metric.kind!r} in subsystem {metric.subsystem!r}")
+    return metric
+
+
+@cache
+def load_catalog() -> dict[str, Metric]:
+    """Return every metric by name.
+
+    Raises
+    ------
+    ValueError
+        If an entry is malformed or appears twice; the message names file and metric.
+    """
+    catalog: dict[str, Metric] = {}
+    for path in sorted(files(__package__).joinpath("metrics").iterdir(), key=lambda p: p.name):
+        if not path.name.endswith(".toml"):
+            continue
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        for name, values in data["metrics"].items():
+            if name in catalog:
+                raise ValueError(f"{path.name}: {name} is in the catalogue twice")
+            catalog[name] = _entry(path.name, name, {**data.get("defaults", {}), **values})
+    return catalog

@@ -1,0 +1,70 @@
+"""Times and durations as people write them on the command line."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from reveal_core.errors import UsageError
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+
+
+def parse_duration(text: str) -> float:
+    """Return a duration in seconds.
+
+    Parameters
+    ----------
+    text
+        A number with a unit (``100ms``, ``30s``, ``1.5h``) or several in a row (``1h30m``).
+
+    Raises
+    ------
+    UsageError
+        If the text is no duration, or not longer than zero.
+
+    Examples
+    --------
+    >>> parse_duration("1h30m")
+    5400.0
+    """
+    if not re.fullmatch(rf"(?:{_PART.pattern})+", text.strip()):
+        raise UsageError(f"{text!r} is not a duration: write for example 100ms, 30s, 5m or 1h30m")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if seconds <= 0:
+        raise UsageError(f"{text!r} is not a duration: it must be longer than zero")
+    return seconds
+
+
+def parse_time(text: str, now: datetime | None = None) -> datetime:
+    """Return a time in UTC.
+
+    Parameters
+    ----------
+    text
+        ISO 8601 (UTC if no zone is given), ``now``, or relative to now: ``-1h``, ``-90s``.
+    now
+        What relative times count from; the present if not given.
+
+    Raises
+    ------
+    UsageError
+        If the text is no time.
+    """
+    now = now or datetime.now(UTC)
+    stripped = text.strip()
+    if stripped == "now":
+        return now
+    if stripped.startswith("-"):
+        try:
+            return now - timedelta(seconds=parse_duration(stripped[1:]))
+        except OverflowError:
+            raise UsageError(f"{text!r} lies before the year 1") from None
+    try:
+        time = datetime.fromisoformat(stripped)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a time: write ISO 8601 (2026-11-29T20:15:00Z) or relative to now (-1h)"
+        ) from None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
