@@ -1,0 +1,254 @@
+"""A root URL opened through fsspec: reading, listing and atomic writing of whole files, with one-line errors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.registry import known_implementations
+from fsspec.spec import AbstractFileSystem
+
+from reveal_core.errors import UnavailableError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oci", "oss", "memory"})
+"""Schemes whose single put is atomic: the object is there whole or not at all."""
+
+STALE_S = 3600.0
+"""Age in seconds after which a temporary file is the leftover of a writer that died."""
+
+TEMPORARY = ".tmp"
+
+_PARALLEL = 16
+_REMOTE_PACKAGES = frozenset(
+    {"botocore", "aiobotocore", "s3fs", "aiohttp", "gcsfs", "google", "adlfs", "azure", "fsspec", "ocifs", "ossfs"}
+)
+
+
+def _is_remote_error(error: Exception) -> bool:
+    """Tell whether an exception is the store's (network, credentials, permission) and not a mistake of ours."""
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _REMOTE_PACKAGES
+
+
+def _reason(error: BaseException) -> str:
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+def _missing_package(scheme: str, error: ImportError) -> str:
+    """Return the package that a scheme's file system comes from."""
+    package = str(known_implementations[scheme]["class"]).partition(".")[0]
+    if package == "fsspec" and isinstance(error.__cause__, ImportError) and error.__cause__.name:
+        return error.__cause__.name
+    return package
+
+
+class Backend:
+    """Whole files below one root.
+
+    Parameters
+    ----------
+    url
+        A path, or a URL of any scheme that fsspec knows.
+    storage_options
+        Passed to the fsspec file system (endpoint, credentials); standard variables such as ``AWS_ENDPOINT_URL`` and
+        fsspec's own configuration work without.
+
+    Raises
+    ------
+    UnavailableError
+        If the scheme is not known, or needs a package that is not installed.
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.shown = re.sub(r"//[^/@]+@", "//***@", url)
+        if not url.strip():
+            raise UnavailableError("store: the URL is empty")
+        scheme = fsspec.utils.get_protocol(url)
+        target = os.path.expanduser(url) if scheme == "file" and "://" not in url else url
+        try:
+            with self.errors("open it"):
+                self.fs, root = fsspec.core.url_to_fs(target, **dict(storage_options or {}))
+        except ImportError as error:
+            package = _missing_package(scheme, error)
+            raise UnavailableError(
+                f"store {self.shown}: {scheme}:// needs the Python package {package}, which is not installed"
+            ) from error
+        except ValueError as error:
+            raise UnavailableError(f"store {self.shown}: {_reason(error)}") from error
+        self.local = isinstance(self.fs, LocalFileSystem)
+        protocols = {self.fs.protocol} if isinstance(self.fs.protocol, str) else set(self.fs.protocol)
+        self.single_put = bool(protocols & OBJECT_STORES)
+        self.root: str = root.rstrip("/")
+        if not self.root and self.single_put and "memory" not in protocols:
+            raise UnavailableError(f"store {self.shown}: the URL names no bucket")
+        self.url = (self.root or "/") if type(self.fs) is LocalFileSystem else url.rstrip("/")
+
+    @contextlib.contextmanager
+    def errors(self, action: str) -> Iterator[None]:
+        """Turn what the store raises into one line; ``FileNotFoundError`` passes, because callers know what it means."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            if not _is_remote_error(error):
+                raise
+            raise UnavailableError(f"store {self.shown}: cannot {action}: {_reason(error)}") from error
+
+    def path(self, key: str) -> str:
+        """Return a key's path in the file system."""
+        return f"{self.root}/{key}"
+
+    def address(self, key: str) -> str:
+        """Return what a person opens: a local path, or a URL."""
+        return self.path(key) if self.local else f"{self.url}/{key}"
+
+    def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Return the function's results in order; side by side where every call waits for a network."""
+        if self.local or len(items) < 2:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(min(_PARALLEL, len(items))) as pool:
+            return list(pool.map(function, items))
+
+    def names(self, key: str) -> list[str]:
+        """Return the names in a folder, sorted, hidden ones left out; none if there is no such folder."""
+        try:
+            with self.errors(f"list {key or 'it'}"):
+                # Others write beside us: a listing that fsspec has cached would hide what they wrote.
+                self.fs.invalidate_cache()
+                found = self.fs.ls(self.path(key), detail=False)
+        except FileNotFoundError:
+            return []
+        names = {str(path).rstrip("/").rpartition("/")[2] for path in found if str(path).rstrip("/") != self.path(key)}
+        return sorted(name for name in names if name and not name.startswith("."))
+
+    def read(self, key: str) -> bytes | None:
+        """Return a file's bytes; None if it is not there."""
+        try:
+            with self.errors(f"read {key}"):
+                return bytes(self.fs.cat_file(self.path(key)))
+        except FileNotFoundError:
+            return None
+
+    def remove(self, key: str) -> None:
+        """Remove a file; one that is gone already is no error."""
+        with contextlib.suppress(FileNotFoundError), self.errors(f"remove {key}"):
+            self.fs.rm_file(self.path(key))
+
+    def write(self, key: str, data: bytes) -> None:
+        """Put a whole file under a key, replacing what is there.
+
+        The file is there whole or not at all, also when the writer is killed: an object store takes one put; elsewhere a
+        temporary file (``<area>/.tmp``) is written, on a local disk synced, and renamed.
+
+        Raises
+        ------
+        UnavailableError
+            If the store cannot be written: the line names the key and the reason.
+        """
+        try:
+            with self.errors(f"write {key}"):
+                if self.single_put:
+                    self.fs.pipe_file(self.path(key), data)
+                else:
+                    self._write_by_rename(key, data)
+        except FileNotFoundError as error:
+            raise UnavailableError(f"store {self.shown}: cannot write {key}: {_reason(error)}") from error
+
+    def _write_by_rename(self, key: str, data: bytes) -> None:
+        if not self.local and type(self.fs).mv is AbstractFileSystem.mv:
+            raise UnavailableError(f"store {self.shown}: this kind of store cannot be written atomically")
+        folder = self.path(f"{key.partition('/')[0]}/{TEMPORARY}")
+        # Only this one folder ever holds unfinished files, so one look finds whatever dead writers left behind.
+        self.fs.makedirs(folder, exist_ok=True)
+        self._sweep(folder)
+        temporary = f"{folder}/{int(time.time())}-{os.getpid()}-{secrets.token_hex(6)}"
+        target = self.path(key)
+        self.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+        try:
+            if self.local:
+                _write_synced(temporary, data)
+                os.replace(temporary, target)
+                _sync_folder(os.path.dirname(target))
+            else:
+                self.fs.pipe_file(temporary, data)
+                self._rename(temporary, target)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.rm_file(temporary)
+            raise
+
+    def _rename(self, temporary: str, target: str) -> None:
+        try:
+            self.fs.mv(temporary, target)
+        except OSError:
+            # Some file systems do not rename onto a file that exists.
+            if not self.fs.exists(target):
+                raise
+            self.fs.rm_file(target)
+            self.fs.mv(temporary, target)
+
+    def _sweep(self, folder: str) -> None:
+        now = time.time()
+        for path in self.fs.ls(folder, detail=False):
+            born = str(path).rpartition("/")[2].partition("-")[0]
+            if born.isdigit() and now - int(born) > STALE_S:
+                # Another writer may be sweeping too, and another user's leftover is not ours to remove.
+                with contextlib.suppress(FileNotFoundError, PermissionError):
+                    self.fs.rm_file(path)
+
+    def check(self, write: bool = False) -> None:
+        """Make sure that the root can be reached and, with ``write``, written.
+
+        Raises
+        ------
+        UnavailableError
+            If not; one line with the reason.
+        """
+        if write:
+            probe = f"telemetry/{TEMPORARY}/0-check-{secrets.token_hex(6)}"
+            self.write(probe, b"")
+            # A right to write without one to delete is enough for an agent.
+            with contextlib.suppress(PermissionError), contextlib.suppress(FileNotFoundError):
+                self.fs.rm_file(self.path(probe))
+        try:
+            with self.errors("reach it"):
+                self.fs.invalidate_cache()
+                if self.local and not os.path.isdir(self.root or "/"):
+                    problem = "is not a folder" if os.path.lexists(self.root) else "does not exist"
+                    raise UnavailableError(f"store {self.shown}: {problem}")
+                self.fs.ls(self.root or "/", detail=False)
+        except FileNotFoundError as error:
+            bucket = self.root.partition("/")[0]
+            if not self.single_put or (bucket and not self._bucket_exists(bucket)):
+                raise UnavailableError(f"store {self.shown}: does not exist") from error
+
+    def _bucket_exists(self, bucket: str) -> bool:
+        with self.errors("reach it"):
+            return bool(self.fs.exists(bucket))
+
+
+def _write_synced(path: str, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

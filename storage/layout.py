@@ -1,0 +1,219 @@
+"""The store's layout: which key a thing has, and what a key says about the thing.
+
+Keys are paths below the store's root, with ``/`` between parts. Everything here is a pure function of names and times.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from urllib.parse import quote, unquote
+
+from reveal_core.errors import UsageError
+
+TELEMETRY = "telemetry"
+SCORES = "scores"
+INCIDENTS = "incidents"
+REPORTS = "reports"
+QUARANTINE = "quarantine"
+REPORTS_INDEX = f"{REPORTS}/index.html"
+REPORTS_LATEST = f"{REPORTS}/latest.json"
+
+LONGEST_SEGMENT = timedelta(hours=1)
+"""A segment spans at most this long, so a reader looks one hour partition back and no further."""
+
+_LONGEST_NAME = 200
+_RESERVED_REPORTS = {"index.html", "latest.json"}
+_SEGMENT = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+)-(\d+)\.parquet")
+_DATE = re.compile(r"date=(\d{4}-\d{2}-\d{2})")
+_HOUR = re.compile(r"hour=(\d{2})")
+_HOST = re.compile(r"host=(.+)")
+
+
+def quote_name(name: str) -> str:
+    """Return a name as one part of a key: letters, digits and ``_.-~@`` stay, the rest becomes ``%XX`` of its UTF-8.
+
+    Parameters
+    ----------
+    name
+        A host, model, report or incident name; any text.
+
+    Raises
+    ------
+    UsageError
+        If the name is empty, no valid Unicode, or longer than a file name may be.
+
+    Examples
+    --------
+    >>> quote_name("rack 7/node-17")
+    'rack%207%2Fnode-17'
+    """
+    if not name:
+        raise UsageError("an empty name cannot be stored")
+    try:
+        quoted = quote(name, safe="@")
+    except UnicodeEncodeError:
+        raise UsageError(f"the name {name!r} is no valid Unicode text") from None
+    # A leading dot would hide the file, and ".." would leave the folder.
+    if quoted.startswith("."):
+        quoted = "%2E" + quoted[1:]
+    if len(quoted) > _LONGEST_NAME:
+        raise UsageError(f"the name {name[:40]!r}… is too long: {len(quoted)} of at most {_LONGEST_NAME} characters")
+    return quoted
+
+
+def unquote_name(part: str) -> str | None:
+    """Return the name that `quote_name` turned into this part of a key; None for a part that it never returns."""
+    try:
+        name = unquote(part, errors="strict")
+        return name if quote_name(name) == part else None
+    except (UnicodeDecodeError, UsageError):
+        return None
+
+
+def to_utc(time: datetime) -> datetime:
+    """Return an aware time in UTC.
+
+    Raises
+    ------
+    ValueError
+        If the time has no zone: guessing one would misplace data by hours.
+    """
+    if time.tzinfo is None:
+        raise ValueError(f"{time!r} has no time zone")
+    return time.astimezone(UTC)
+
+
+def floor_hour(time: datetime) -> datetime:
+    """Return the beginning of a time's hour in UTC."""
+    return to_utc(time).replace(minute=0, second=0, microsecond=0)
+
+
+def date_part(day: date) -> str:
+    """Return ``date=YYYY-MM-DD``."""
+    return f"date={day.year:04d}-{day.month:02d}-{day.day:02d}"
+
+
+def hour_parts(hour: datetime) -> str:
+    """Return ``date=YYYY-MM-DD/hour=HH`` of a time in UTC."""
+    return f"{date_part(hour.date())}/hour={hour.hour:02d}"
+
+
+def parse_date_part(part: str) -> date | None:
+    """Return the day of ``date=YYYY-MM-DD``; None for anything else."""
+    match = _DATE.fullmatch(part)
+    if match is None:
+        return None
+    try:
+        return date.fromisoformat(match[1])
+    except ValueError:
+        return None
+
+
+def parse_hour_part(part: str) -> int | None:
+    """Return the hour, 0 to 23, of ``hour=HH``; None for anything else."""
+    match = _HOUR.fullmatch(part)
+    return int(match[1]) if match is not None and int(match[1]) < 24 else None
+
+
+def parse_host_part(part: str) -> str | None:
+    """Return the host of ``host=<quoted>``; None for anything else."""
+    match = _HOST.fullmatch(part)
+    return unquote_name(match[1]) if match is not None else None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentName:
+    """What a telemetry segment's key says.
+
+    Attributes
+    ----------
+    start
+        UTC time of the first sample, to the millisecond below.
+    host, boot, sequence
+        Whose segment, of which boot, and its number within it.
+    key
+        The key itself. Names sort by time.
+    """
+
+    start: datetime
+    host: str
+    boot: str
+    sequence: int
+    key: str
+
+
+def host_folder(hour: datetime, host: str) -> str:
+    """Return the folder that holds the segments of one host that begin in one hour."""
+    return f"{TELEMETRY}/{hour_parts(hour)}/host={quote_name(host)}"
+
+
+def segment_key(host: str, start: datetime, boot: str, sequence: int) -> str:
+    """Return a segment's key, a function of its content identity.
+
+    Raises
+    ------
+    UsageError
+        If host or boot cannot be a name.
+    ValueError
+        If ``start`` has no zone or ``sequence`` is negative.
+    """
+    if sequence < 0:
+        raise ValueError(f"segment number {sequence} is negative")
+    start = to_utc(start)
+    stamp = (
+        f"{start.year:04d}{start.month:02d}{start.day:02d}T{start.hour:02d}{start.minute:02d}{start.second:02d}"
+        f".{start.microsecond // 1000:03d}Z"
+    )
+    return f"{host_folder(start, host)}/{stamp}-{quote_name(boot)}-{sequence:06d}.parquet"
+
+
+def parse_segment_key(key: str) -> SegmentName | None:
+    """Return what a segment's key says; None if `segment_key` never returns this key."""
+    parts = key.split("/")
+    match = _SEGMENT.fullmatch(parts[-1])
+    if len(parts) < 2 or match is None:
+        return None
+    host, boot = parse_host_part(parts[-2]), unquote_name(match[2])
+    if host is None or boot is None:
+        return None
+    try:
+        start = datetime.strptime(match[1], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    name = SegmentName(start, host, boot, int(match[3]), key)
+    return name if segment_key(host, start, boot, name.sequence) == key else None
+
+
+def scores_folder(model: str) -> str:
+    """Return the folder of one model's scores; ``model`` is ``<name>@<version>``."""
+    return f"{SCORES}/model={quote_name(model)}"
+
+
+def scores_key(model: str, host: str, hour: datetime) -> str:
+    """Return the key of the scores that a model gave to the windows of one host that begin in one hour."""
+    return f"{scores_folder(model)}/{hour_parts(to_utc(hour))}/host={quote_name(host)}.parquet"
+
+
+def incident_key(incident_id: str, start: datetime) -> str:
+    """Return an incident's key; it lies under the day on which it began."""
+    return f"{INCIDENTS}/{date_part(to_utc(start).date())}/{quote_name(incident_id)}.json"
+
+
+def report_folder(report_id: str) -> str:
+    """Return a report's folder.
+
+    Raises
+    ------
+    UsageError
+        If the id is the name of a file that the folder of reports holds itself.
+    """
+    if report_id in _RESERVED_REPORTS:
+        raise UsageError(f"a report cannot be called {report_id!r}")
+    return f"{REPORTS}/{quote_name(report_id)}"
+
+
+def quarantine_key(key: str) -> str:
+    """Return where the file under ``key`` goes when it cannot be read."""
+    return f"{QUARANTINE}/{key}"
