@@ -1,0 +1,116 @@
+"""A report as one JSON document: the output of ``reveal score`` and the store's ``report.json``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from reveal_core.evaluate.matching import FaultMatch
+from reveal_core.incidents import iso
+from reveal_core.report.types import HostReport, IncidentReport, Report
+
+
+def report_dict(report: Report) -> dict[str, Any]:
+    """Return a report as plain JSON values.
+
+    The contract's keys are ``report`` (the id), ``model`` (``name/version``), ``windows`` (their number), ``hosts`` (their
+    names), ``incidents`` and ``quarantined``. NaN and infinities become null, so the document is valid JSON.
+    """
+    model = asdict(report.model)
+    return plain(
+        {
+            "report": report.id,
+            "title": report.title,
+            "headline": report.headline,
+            "created": report.created,
+            "start": report.start,
+            "end": report.end,
+            "model": report.model.reference,
+            "windows": report.windows,
+            "coverage": report.coverage,
+            "hosts": [host.host for host in report.hosts],
+            "incidents": [_incident(incident) for incident in report.incidents],
+            "quarantined": [name for host in report.hosts for name in host.quarantined],
+            "host_details": [_host(host) for host in report.hosts],
+            "model_details": model,
+            "injected": [_fault(match) for match in report.faults],
+            "false_incidents": list(report.false_incidents),
+            "notes": list(report.notes),
+            "command": report.command,
+        }
+    )
+
+
+def _incident(incident: IncidentReport) -> dict[str, Any]:
+    onsets = [asdict(onset) for onset in incident.onsets]
+    return {
+        **incident.incident.to_dict(),
+        "number": incident.number,
+        "headline": incident.headline,
+        "detectors_total": incident.detectors,
+        "moved_first": onsets,
+    }
+
+
+def _host(host: HostReport) -> dict[str, Any]:
+    return {
+        "host": host.host,
+        "start": host.start,
+        "end": host.end,
+        "windows": host.windows,
+        "coverage": host.coverage,
+        "gaps": [{"start": start, "end": end} for start, end in host.gaps],
+        "channels": host.channels,
+        "sources": [asdict(source) for source in host.sources],
+        "quarantined": list(host.quarantined),
+        "facts": dict(host.facts),
+    }
+
+
+def _fault(match: FaultMatch) -> dict[str, Any]:
+    incident = match.incident
+    return {
+        "fault": match.fault.name,
+        "host": match.fault.host,
+        "subsystem": match.fault.subsystem,
+        "causes": list(match.fault.right_causes),
+        "start": match.fault.start,
+        "end": match.fault.end,
+        "found": match.found,
+        "incident": incident.id if incident else None,
+        "delay_s": match.delay_s,
+        "found_subsystem": incident.subsystem if incident else None,
+        "found_cause": incident.causes[0].id if incident and incident.causes else None,
+        "subsystem_right": match.subsystem_right,
+        "subsystem_rank": match.subsystem_rank,
+        "cause_right": match.cause_right,
+        "cause_rank": match.cause_rank,
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: times as ISO 8601, no NaN, keys as text.
+
+    Settings and host facts come from elsewhere, so anything may be in them; what JSON has no form for becomes text.
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = sorted(value, key=str) if isinstance(value, (set, frozenset)) else value
+        return [plain(item) for item in items]
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        return plain(value.tolist())
+    return str(value)

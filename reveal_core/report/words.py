@@ -1,0 +1,128 @@
+"""What a report says in words: headlines and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from reveal_core.catalog import load_catalog
+from reveal_core.incidents import Incident, MetricEvidence
+from reveal_core.report.formatting import counted, format_band, format_range, format_time, format_value
+from reveal_core.report.types import HostReport
+
+SUBSYSTEM_NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory", "network": "network", "storage": "storage"}
+LITTLE_COVERAGE = 0.9
+"""Below this share of samples, "nothing unusual" is said with its coverage."""
+_NAMESPACED = ("tcp", "tcpext", "udp", "udplite", "ip", "ipext", "icmp", "sockstat")
+_CORES = ("cpu", "sched", "softirq", "softnet", "irq")
+
+
+def subsystem_name(subsystem: str) -> str:
+    """Return a subsystem as it stands within a sentence: ``CPU``, ``network``."""
+    return SUBSYSTEM_NAMES.get(subsystem, subsystem)
+
+
+def metric_title(metric: str) -> str:
+    """Return what a metric is, in the catalogue's words; its name where the catalogue has none."""
+    entry = load_catalog().get(metric)
+    if entry is None or not entry.description:
+        return metric
+    text = entry.description.split(";")[0].split(" (")[0].rstrip(". ")
+    return text[0].upper() + text[1:]
+
+
+def instance_phrase(metric: str, instance: str) -> str:
+    """Return where a metric was measured, as the end of a phrase; ``""`` where it has no instance.
+
+    Examples
+    --------
+    >>> instance_phrase("tcp.RetransSegs", "reveal-lab"), instance_phrase("irq.device", "virtio1-req.0:cpu0")
+    ('of namespace reveal-lab', 'of virtio1-req.0 on cpu0')
+    """
+    if not instance:
+        return ""
+    family = metric.partition(".")[0]
+    holder, colon, part = instance.rpartition(":")
+    if family in _CORES:
+        return f"of {holder} on {part}" if colon else f"on {instance}"
+    if family in _NAMESPACED:
+        return "of the host's own namespace" if instance == "host" else f"of namespace {instance}"
+    if family == "net":
+        return f"of interface {part} in namespace {holder}" if colon else f"of interface {instance}"
+    if family == "cgroup":
+        return f"of cgroup {instance}"
+    if family == "disk":
+        return f"of disk {instance}"
+    return f"on {instance}" if family == "numa" else f"of {instance}"
+
+
+def incident_headline(incident: Incident) -> str:
+    """Return what an incident's foremost metric did, as a sentence with units.
+
+    The foremost is the first of the incident's own subsystem; of any, where none is.
+    """
+    own = (metric for metric in incident.metrics if metric.subsystem == incident.subsystem)
+    metric = next(own, next(iter(incident.metrics), None))
+    if metric is None:
+        return f"Unusual {subsystem_name(incident.subsystem)} activity; no single metric stands out"
+    return metric_sentence(metric)
+
+
+def metric_sentence(metric: MetricEvidence) -> str:
+    """Return what a metric did: ``… rose to 310 /s (normal 0 to 2 /s)``."""
+    subject = f"{metric_title(metric.metric)} {instance_phrase(metric.metric, metric.instance)}".rstrip()
+    verb = "fell" if metric.direction == "down" else "rose"
+    band = format_band(metric.normal_low, metric.normal_high, metric.unit)
+    return f"{subject} {verb} to {format_value(metric.value, metric.unit)} (normal {band})"
+
+
+def report_headline(hosts: Sequence[HostReport], start: datetime, end: datetime) -> str:
+    """Return what a report says, in one plain sentence."""
+    place = f"on {hosts[0].host}" if len(hosts) == 1 else f"on {counted(len(hosts), 'host')}"
+    span = format_range(start, end)
+    incidents = sorted((i for host in hosts for i in host.incidents), key=lambda i: i.number)
+    windows = sum(host.windows for host in hosts)
+    if not incidents:
+        if not windows:
+            return f"Nothing could be judged {place}: no telemetry from {span}"
+        seen = sum((host.coverage or 0.0) * host.windows for host in hosts) / windows
+        silent = sum(not host.windows for host in hosts)
+        limits = [f"with {100 * seen:.0f} % of the telemetry there"] if seen < LITTLE_COVERAGE else []
+        limits += [f"with no telemetry of {silent} of them"] if silent else []
+        return f"Nothing unusual {place} from {span}" + (f", {' and '.join(limits)}" if limits else "")
+    struck = {i.incident.host for i in incidents}
+    if len(hosts) > 1:
+        place = f"on {next(iter(struck))}" if len(struck) == 1 else f"on {len(struck)} of {len(hosts)} hosts"
+    first = incidents[0].incident
+    where = f" on {first.host}" if len(struck) > 1 else ""
+    fault = f"{_article(subsystem_name(first.subsystem))} {subsystem_name(first.subsystem)} fault"
+    if len(incidents) == 1:
+        cause = f", most likely {_lower(first.causes[0].title)}" if first.causes else ""
+        return f"1 incident {place} at {format_time(first.start, day=True)} UTC: {fault}{cause}"
+    return (
+        f"{counted(len(incidents), 'incident')} {place} between {_span_of(incidents_span(hosts))}: "
+        f"first {fault}{where} at {format_time(first.start)}"
+    )
+
+
+def incidents_span(hosts: Sequence[HostReport]) -> tuple[datetime, datetime]:
+    """Return when the first incident begins and the last ends."""
+    found = [i.incident for host in hosts for i in host.incidents]
+    return min(i.start for i in found), max(i.end for i in found)
+
+
+def _span_of(span: tuple[datetime, datetime]) -> str:
+    start, end = span
+    days = start.date() != end.date()
+    if not days and (end - start).total_seconds() >= 60:
+        return f"{start:%H:%M} and {end:%H:%M} UTC"
+    return f"{format_time(start, day=days)} and {format_time(end, day=days)} UTC"
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[:1].lower() in "aeiou" else "a"
+
+
+def _lower(text: str) -> str:
+    # Leaves acronyms alone: "CPU quota reached" must not become "cPU quota reached".
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
