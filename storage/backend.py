@@ -31,7 +31,19 @@ TEMPORARY = ".tmp"
 
 _PARALLEL = 16
 _REMOTE_PACKAGES = frozenset(
-    {"botocore", "aiobotocore", "s3fs", "aiohttp", "gcsfs", "google", "adlfs", "azure", "fsspec", "ocifs", "ossfs"}
+    {
+        "botocore",
+        "aiobotocore",
+        "s3fs",
+        "aiohttp",
+        "gcsfs",
+        "google",
+        "adlfs",
+        "azure",
+        "fsspec",
+        "ocifs",
+        "ossfs",
+    }
 )
 
 
@@ -130,7 +142,11 @@ class Backend:
                 found = self.fs.ls(self.path(key), detail=False)
         except FileNotFoundError:
             return []
-        names = {str(path).rstrip("/").rpartition("/")[2] for path in found if str(path).rstrip("/") != self.path(key)}
+        names = {
+            str(path).rstrip("/").rpartition("/")[2]
+            for path in found
+            if str(path).rstrip("/") != self.path(key)
+        }
         return sorted(name for name in names if name and not name.startswith("."))
 
     def read(self, key: str) -> bytes | None:

@@ -59,7 +59,9 @@ def quote_name(name: str) -> str:
     if quoted.startswith("."):
         quoted = "%2E" + quoted[1:]
     if len(quoted) > _LONGEST_NAME:
-        raise UsageError(f"the name {name[:40]!r}… is too long: {len(quoted)} of at most {_LONGEST_NAME} characters")
+        raise UsageError(
+            f"the name {name[:40]!r}… is too long: {len(quoted)} of at most {_LONGEST_NAME} characters"
+        )
     return quoted
 
 

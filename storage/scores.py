@@ -1,0 +1,104 @@
+"""Scores at rest: one Parquet file for each model, host and hour."""
+
+from __future__ import annotations
+
+import io
+from datetime import datetime
+from functools import partial
+
+import polars as pl
+
+from reveal_core.errors import UsageError
+from reveal_core.scores import Scores
+from storage.backend import Backend
+from storage.decode import to_ns
+from storage.layout import (
+    date_part,
+    floor_hour,
+    parse_date_part,
+    parse_hour_part,
+    scores_folder,
+    scores_key,
+    to_utc,
+)
+from storage.quarantine import put_aside
+
+_SCORE = "score/"
+_TIME = pl.Datetime("ns", "UTC")
+
+
+def _decode(data: bytes) -> pl.DataFrame:
+    """Return a score file's table.
+
+    Raises
+    ------
+    ValueError
+        If it is no Parquet file or has no window start.
+    """
+    try:
+        frame = pl.read_parquet(io.BytesIO(data))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    for column in ("start", "end"):
+        if frame.schema.get(column) != _TIME:
+            raise ValueError(f"column {column} is {frame.schema.get(column)}, not a time in UTC")
+    return frame
+
+
+def _read(backend: Backend, key: str) -> pl.DataFrame | None:
+    data = backend.read(key)
+    if data is None:
+        return None
+    try:
+        return _decode(data)
+    except ValueError as error:
+        put_aside(backend, key, data, str(error))
+        return None
+
+
+def put_scores(backend: Backend, model: str, scores: Scores) -> list[str]:
+    """Store the scores of one host's windows; see `storage.store.Store.put_scores`."""
+    frame = scores.frame
+    for column in ("start", "end"):
+        if frame.schema.get(column) != _TIME:
+            raise ValueError(f"scores: column {column} is {frame.schema.get(column)}, not {_TIME}")
+    keys = []
+    for (hour,), rows in frame.group_by(pl.col("start").dt.truncate("1h"), maintain_order=True):
+        if not isinstance(hour, datetime):
+            raise ValueError("scores: a window has no start")
+        key = scores_key(model, scores.host, hour)
+        rows = rows.unique("start", keep="last")
+        old = _read(backend, key)
+        if old is not None:
+            rows = pl.concat([old.join(rows, on="start", how="anti"), rows], how="diagonal_relaxed")
+        buffer = io.BytesIO()
+        rows.sort("start").write_parquet(buffer, compression="zstd")
+        backend.write(key, buffer.getvalue())
+        keys.append(key)
+    return sorted(keys)
+
+
+def read_scores(backend: Backend, model: str, host: str, start: datetime, end: datetime) -> Scores | None:
+    """Return the stored scores of windows that begin in [start, end); see `storage.store.Store.read_scores`."""
+    if to_utc(start) >= to_utc(end):
+        raise UsageError(f"the time range from {start.isoformat()} to {end.isoformat()} is empty")
+    low, high = floor_hour(start), to_utc(end)
+    folder = scores_folder(model)
+    days = [d for d in map(parse_date_part, backend.names(folder)) if d and low.date() <= d <= high.date()]
+    listed = backend.each(lambda day: backend.names(f"{folder}/{date_part(day)}"), days)
+    every = [
+        low.replace(year=day.year, month=day.month, day=day.day, hour=hour)
+        for day, names in zip(days, listed, strict=True)
+        for hour in map(parse_hour_part, names)
+        if hour is not None
+    ]
+    keys = [scores_key(model, host, hour) for hour in every if low <= hour < high]
+    frames = [f for f in backend.each(partial(_read, backend), keys) if f is not None]
+    if not frames:
+        return None
+    time = pl.col("start").to_physical()
+    frame = pl.concat(frames, how="diagonal_relaxed").filter((time >= to_ns(start)) & (time < to_ns(end)))
+    if not frame.height:
+        return None
+    detectors = tuple(name.removeprefix(_SCORE) for name in frame.columns if name.startswith(_SCORE))
+    return Scores(host, frame.sort("start"), detectors)

@@ -1,0 +1,111 @@
+"""Finding telemetry segments by listing: which hosts and hours there are, and which files a time range needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from storage.backend import Backend
+from storage.layout import (
+    LONGEST_SEGMENT,
+    TELEMETRY,
+    SegmentName,
+    date_part,
+    floor_hour,
+    host_folder,
+    hour_parts,
+    parse_date_part,
+    parse_host_part,
+    parse_hour_part,
+    parse_segment_key,
+    to_utc,
+)
+
+_HOURS_AT_ONCE = 24
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Files of one host that a time range needs.
+
+    Attributes
+    ----------
+    segments
+        Sorted by time.
+    misnamed
+        Keys of Parquet files whose name is no segment's.
+    """
+
+    segments: list[SegmentName]
+    misnamed: list[str]
+
+
+def back(time: datetime, span: timedelta) -> datetime:
+    """Return a time moved back, at the earliest the beginning of the calendar."""
+    earliest = datetime.min.replace(tzinfo=UTC)
+    return time - span if time - earliest > span else earliest
+
+
+def hours(backend: Backend, start: datetime | None = None, end: datetime | None = None) -> list[datetime]:
+    """Return the hours that hold telemetry of any host and touch [start, end), sorted."""
+    low = floor_hour(start) if start is not None else None
+    high = to_utc(end) if end is not None else None
+    days = [
+        day
+        for day in (parse_date_part(name) for name in backend.names(TELEMETRY))
+        if day is not None and (low is None or day >= low.date()) and (high is None or day <= high.date())
+    ]
+    listed = backend.each(lambda day: backend.names(f"{TELEMETRY}/{date_part(day)}"), days)
+    found = [
+        datetime(day.year, day.month, day.day, hour, tzinfo=UTC)
+        for day, names in zip(days, listed, strict=True)
+        for hour in map(parse_hour_part, names)
+        if hour is not None
+    ]
+    return sorted(hour for hour in found if (low is None or hour >= low) and (high is None or hour < high))
+
+
+def hosts_of_hour(backend: Backend, hour: datetime) -> list[str]:
+    """Return the hosts that have a folder in an hour; the folder may be empty."""
+    names = backend.names(f"{TELEMETRY}/{hour_parts(hour)}")
+    return [host for host in map(parse_host_part, names) if host is not None]
+
+
+def files_of_hour(backend: Backend, hour: datetime, host: str) -> Listing:
+    """Return the files of one host in one hour's partition."""
+    folder = host_folder(hour, host)
+    keys = [f"{folder}/{name}" for name in backend.names(folder) if name.endswith(".parquet")]
+    parsed = [(key, parse_segment_key(key)) for key in keys]
+    return Listing(
+        segments=sorted(name for _, name in parsed if name is not None),
+        misnamed=[key for key, name in parsed if name is None],
+    )
+
+
+def host_hours(backend: Backend, host: str, newest_first: bool = False) -> Iterator[list[SegmentName]]:
+    """Yield the segments of every hour in which the host has some, oldest or newest hour first."""
+    every = sorted(hours(backend), reverse=newest_first)
+    for first in range(0, len(every), _HOURS_AT_ONCE):
+        some = every[first : first + _HOURS_AT_ONCE]
+        for listing in backend.each(lambda hour: files_of_hour(backend, hour, host), some):
+            if listing.segments:
+                yield listing.segments
+
+
+def needed(backend: Backend, host: str, start: datetime, end: datetime) -> Listing:
+    """Return the files of one host that may hold samples of [start, end).
+
+    A segment that begins before ``start`` may reach into the range. Of those, the ones whose successor (same boot, next
+    number) also begins before ``start`` are left out: an agent begins a segment only when it has ended the one before.
+    """
+    start, end = to_utc(start), to_utc(end)
+    earliest = back(start, LONGEST_SEGMENT)
+    listings = backend.each(lambda hour: files_of_hour(backend, hour, host), hours(backend, earliest, end))
+    segments = [s for listing in listings for s in listing.segments if earliest <= s.start < end]
+    # A name holds milliseconds, so what is named like the start may begin up to 1 ms after it.
+    latest = {
+        (s.boot, s.sequence): s.start for s in segments if s.start <= back(start, timedelta(milliseconds=1))
+    }
+    kept = [s for s in segments if latest.get((s.boot, s.sequence + 1), earliest) <= s.start]
+    return Listing(segments=sorted(kept), misnamed=[key for listing in listings for key in listing.misnamed])

@@ -1,0 +1,195 @@
+"""The store: the one class through which everything is read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from reveal_core.incidents import Incident
+from reveal_core.segment import Segment
+from storage.backend import Backend
+from storage.layout import segment_key
+
+# What reads tables is imported where it is used: an agent that only writes segments must not pay for Polars.
+if TYPE_CHECKING:
+    from reveal_core.scores import Scores
+    from storage.telemetry import TelemetryRead
+
+
+class Store:
+    """Telemetry, scores, incidents and reports below one root URL.
+
+    One agent writes the segments of a host, and a segment spans at most an hour. Every file is written atomically, and
+    writing one twice is harmless. Nothing is cached: a store that others write to shows what they wrote.
+
+    Parameters
+    ----------
+    url
+        A local folder (``./reveal-data``), or a URL that fsspec knows (``s3://bucket/prefix``, ``gs://``, ``az://``).
+    storage_options
+        Passed to the fsspec file system. Without, its standard configuration holds (``AWS_ENDPOINT_URL``,
+        ``FSSPEC_S3_KEY`` …).
+
+    Raises
+    ------
+    UnavailableError
+        If the scheme is not known, or needs a package that is not installed. Every method raises it if the store
+        cannot be reached or a permission is missing.
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.backend = Backend(url, storage_options)
+
+    @property
+    def url(self) -> str:
+        """The root: an absolute path for a local folder, the URL for anything else."""
+        return self.backend.url
+
+    def check(self, write: bool = False) -> None:
+        """Make sure that the store can be reached and, with ``write``, written.
+
+        A local folder that does not exist is made with ``write``, and not available without.
+
+        Raises
+        ------
+        UnavailableError
+            If not; one line with the reason.
+        """
+        self.backend.check(write)
+
+    def put_segment(self, segment: Segment) -> str:
+        """Store a segment; return its key, which (start, boot, sequence) and the host determine."""
+        key = segment_key(segment.host, segment.start, segment.boot, segment.sequence)
+        self.backend.write(key, segment.data)
+        return key
+
+    def hosts(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
+        """Return the hosts that have telemetry in [``start``, ``end``), sorted.
+
+        Whether a segment in the range can be read is not looked at.
+        """
+        from storage.hosts import hosts
+
+        return hosts(self.backend, start, end)
+
+    def match_hosts(
+        self, pattern: str, start: datetime | None = None, end: datetime | None = None
+    ) -> list[str]:
+        """Return the hosts whose whole name matches a glob (``*``, ``?``, ``[a-f]``), sorted."""
+        from storage.hosts import match_hosts
+
+        return match_hosts(self.backend, pattern, start, end)
+
+    def extent(self, host: str) -> tuple[datetime, datetime] | None:
+        """Return from when to when a host has telemetry; None if it has none.
+
+        The end lies just (at most 1 µs) after the last sample, so ``read_telemetry(host, *extent)`` reads everything.
+        """
+        from storage.hosts import extent
+
+        return extent(self.backend, host)
+
+    def read_telemetry(
+        self, host: str, start: datetime, end: datetime, columns: Sequence[str] | None = None
+    ) -> TelemetryRead:
+        """Return one host's samples of [``start``, ``end``).
+
+        Parameters
+        ----------
+        host
+            Its exact name.
+        start, end
+            Aware times.
+        columns
+            Channels to read, every one if not given; those that no segment holds are left out. ``ts`` and ``mono`` are
+            always read.
+
+        Returns
+        -------
+        TelemetryRead
+            The union of the segments' channels, null where a segment lacks one; one row for each time, sorted.
+            Counters are ``Int64``. A channel of integers in some segments and fractions in others becomes
+            ``Float64``, with a note. A file that cannot be read is moved to quarantine and named.
+
+        Raises
+        ------
+        UsageError
+            If the store is empty, does not know the host, or has nothing of it in the range: the line says what there is.
+        """
+        from storage.telemetry import read_telemetry
+
+        return read_telemetry(self.backend, host, start, end, columns)
+
+    def put_scores(self, model: str, scores: Scores) -> list[str]:
+        """Store the scores that a model (``<name>@<version>``) gave to a host's windows; return the keys, one an hour.
+
+        A window that is stored already is replaced, others stay. Two writers of the same model, host and hour must not
+        write at once.
+        """
+        from storage.scores import put_scores
+
+        return put_scores(self.backend, model, scores)
+
+    def read_scores(self, model: str, host: str, start: datetime, end: datetime) -> Scores | None:
+        """Return the stored scores of windows that begin in [``start``, ``end``); None if there are none."""
+        from storage.scores import read_scores
+
+        return read_scores(self.backend, model, host, start, end)
+
+    def put_incident(self, incident: Incident) -> str:
+        """Store an incident as JSON, replacing an earlier state of the same; return its key."""
+        from storage.incidents import put_incident
+
+        return put_incident(self.backend, incident)
+
+    def read_incidents(self, start: datetime, end: datetime, host: str | None = None) -> list[Incident]:
+        """Return the incidents that touch [``start``, ``end``), of one host or of all, sorted by start.
+
+        One that began more than two days before ``start`` is not looked for. Times are exact to the millisecond. A file
+        that cannot be read is moved to quarantine.
+        """
+        from storage.incidents import read_incidents
+
+        return read_incidents(self.backend, start, end, host)
+
+    def put_report(self, report_id: str, html: str, data: Mapping[str, Any]) -> str:
+        """Store a report, make it the latest, and name it in the list of reports.
+
+        Parameters
+        ----------
+        report_id
+            Its name; a report of the same name is replaced.
+        html
+            The page.
+        data
+            Becomes ``report.json``. ``created``, ``title``, ``headline``, ``start``, ``end`` and the number of
+            ``incidents`` show in the list; ``created`` is the present if it is not given. A number that is not finite
+            becomes ``null``.
+
+        Returns
+        -------
+        str
+            Local path or URL of the page.
+        """
+        from storage.reports import put_report
+
+        return put_report(self.backend, report_id, html, data)
+
+    def latest_report(self) -> dict[str, Any]:
+        """Return the head of the report stored last: ``report``, ``created``, ``headline`` …, ``path`` below ``reports/``.
+
+        Raises
+        ------
+        UsageError
+            If there is none.
+        """
+        from storage.reports import latest_report
+
+        return latest_report(self.backend)
+
+    def report_path(self, report_id: str) -> str:
+        """Return the local path or URL of a report's page, whether or not it is there."""
+        from storage.reports import report_path
+
+        return report_path(self.backend, report_id)
