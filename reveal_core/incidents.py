@@ -33,6 +33,8 @@ class MetricEvidence:
         Its share of the incident, 0 to 1.
     first_moved_s
         Seconds from the incident's start until it left its band (what moved first); None if not told.
+    part, statistic
+        What of the metric moved: ``value``, or ``mean``, ``max`` or ``imbalance`` across instances; its ``level`` or ``spread``.
     stands_for
         Metrics that move with it and were pruned in its favour.
     """
@@ -47,6 +49,8 @@ class MetricEvidence:
     direction: str
     share: float
     first_moved_s: float | None = None
+    part: str = "value"
+    statistic: str = "level"
     stands_for: tuple[str, ...] = ()
 
 

@@ -1,1 +1,1 @@
-""""""
+"""From contributions to metrics, subsystems, incidents and causes."""

@@ -1,0 +1,119 @@
+"""Incidents from scores: spans, explanation, causes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import numpy as np
+
+from reveal_core.attribute.causes import Signal, Term, rank_causes
+from reveal_core.attribute.evidence import metric_evidence, utc
+from reveal_core.attribute.explain import blend, movements, pooled, subsystem_shares
+from reveal_core.attribute.spans import Span, group_windows
+from reveal_core.attribute.wording import band_sentence
+from reveal_core.detect.contributions import Excursions
+from reveal_core.incidents import CauseFinding, Incident
+from reveal_core.profiles import Profile
+from reveal_core.scores import Scores
+from reveal_core.telemetry import Series
+
+
+def build_incidents(
+    scores: Scores, excursions: Excursions, series: Series, profile: Profile
+) -> tuple[Incident, ...]:
+    """Return the incidents of one host, in order of time.
+
+    Parameters
+    ----------
+    scores, excursions
+        Of the same windows.
+    series
+        Physical values over the same range, to name instances.
+    profile
+        How windows are joined to incidents.
+    """
+    frame = scores.frame
+    threshold = frame["threshold"].to_numpy()
+    ratio = frame["fused"].to_numpy() / np.maximum(threshold, 1e-12)
+    anomalous = frame["anomalous"].to_numpy()
+    spans = group_windows(anomalous, ratio, excursions.excess, profile)
+    return tuple(_incident(span, scores, excursions, series, ratio, profile) for span in spans)
+
+
+def _incident(
+    span: Span,
+    scores: Scores,
+    excursions: Excursions,
+    series: Series,
+    ratio: np.ndarray,
+    profile: Profile,
+) -> Incident:
+    windows = span.windows
+    moved = movements(excursions, windows)
+    causes = rank_causes(_signals(excursions, windows), _worder(excursions, windows))
+    shares = subsystem_shares(moved)
+    if causes:
+        shares = blend(shares, causes[0].subsystem, causes[0].confidence)
+    # A window first crosses the threshold when what is new lies in its last stride: there the incident begins.
+    lead = timedelta(seconds=profile.window_s - profile.stride_s)
+    start = utc(int(excursions.start_ns[span.first])) + lead
+    end = utc(int(excursions.start_ns[span.last])) + timedelta(seconds=profile.stride_s)
+    peak = max(windows, key=lambda i: float(ratio[i]))
+    row = scores.frame.row(peak, named=True)
+    subsystem = shares[0].name if shares else "cpu"
+    metrics = metric_evidence(
+        excursions, series, moved, windows, window_s=profile.window_s, stride_s=profile.stride_s
+    )
+    key = _fingerprint(scores.host, subsystem, causes, [m.metric for m in metrics[:3]])
+    stamp = start.strftime("%Y%m%dT%H%M%S")
+    return Incident(
+        id=f"{stamp}-{scores.host}-{key[:6]}",
+        fingerprint=key,
+        host=scores.host,
+        start=start,
+        end=max(end, start + timedelta(seconds=profile.stride_s)),
+        severity=int(max(scores.frame["severity"][list(windows)])),
+        probability=float(row["probability"]),
+        score=float(ratio[peak]),
+        subsystem=subsystem,
+        subsystems=shares,
+        metrics=metrics,
+        causes=causes,
+        windows=len(windows),
+        detectors={name: float(row[f"score/{name}"]) for name in scores.detectors},
+    )
+
+
+def _fingerprint(host: str, subsystem: str, causes: Sequence[CauseFinding], metrics: Sequence[str]) -> str:
+    """Same host and same cause (or, without one, same leading metrics): same fingerprint, whenever it happens."""
+    what = causes[0].id if causes else "+".join(sorted(metrics))
+    return hashlib.sha256(f"{host}|{subsystem}|{what}".encode()).hexdigest()[:16]
+
+
+def _signals(excursions: Excursions, windows: Sequence[int]) -> list[Signal]:
+    mean = pooled(excursions.excess, windows)
+    return [
+        Signal(f.metric, f.part, f.statistic, float(mean[column]), column)
+        for column, f in enumerate(excursions.features)
+        if mean[column] != 0.0
+    ]
+
+
+def _worder(excursions: Excursions, windows: Sequence[int]) -> Callable[[Term, Signal], str]:
+    rows = np.array(windows)
+
+    def word(term: Term, signal: Signal) -> str:
+        column = signal.column
+        peak = rows[np.abs(excursions.excess[rows, column]).argmax()]
+        feature = excursions.features[column]
+        return band_sentence(
+            term.says,
+            feature,
+            float(excursions.values[peak, column]),
+            float(excursions.low[column]),
+            float(excursions.high[column]),
+        )
+
+    return word

@@ -1,0 +1,84 @@
+"""Anomalous windows that belong together become one incident's span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reveal_core.profiles import Profile
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Windows of one incident: numbers of its anomalous windows, ascending."""
+
+    windows: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """Number of the first anomalous window."""
+        return self.windows[0]
+
+    @property
+    def last(self) -> int:
+        """Number of the last anomalous window."""
+        return self.windows[-1]
+
+
+def similarity(excess: Array, one: Sequence[int], other: Sequence[int]) -> float:
+    """Return how alike two sets of windows are in what left its band: cosine of log(1 + mean excess), 0 to 1."""
+    a = np.log1p(np.abs(excess[list(one)]).mean(axis=0))
+    b = np.log1p(np.abs(excess[list(other)]).mean(axis=0))
+    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / norm if norm > 0 else 1.0
+
+
+def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, profile: Profile) -> list[Span]:
+    """Return the spans of incidents.
+
+    Parameters
+    ----------
+    anomalous
+        Which windows are beyond the threshold, shape (n,).
+    ratio
+        Fused score over its threshold, shape (n,).
+    excess
+        Signed excess beyond the healthy band, shape (n, k).
+    profile
+        Its ``clear_ratio``, ``gap_s``, ``cooldown_s``, ``stride_s`` and ``minimum_windows``.
+
+    Notes
+    -----
+    An incident goes on while the score stays above ``clear_ratio`` of the threshold, and through calm of up to ``gap_s``: an after-effect
+    of a fault (a queue that drains, a cache that refills) is no fault of its own. What begins later, within ``cooldown_s``, belongs
+    to it only if the same signals are out of their bands.
+    """
+    gap = round(profile.gap_s / profile.stride_s)
+    cooldown = round(profile.cooldown_s / profile.stride_s)
+    # A window of w strides stays strange for w - 1 strides after the cause has gone; the calm begins after these.
+    overlap = round(profile.window_s / profile.stride_s) - 1
+    raw: list[list[int]] = []
+    alive = -(10**9)
+    for index in range(len(anomalous)):
+        if anomalous[index]:
+            if raw and index - alive <= gap + 1:
+                raw[-1].append(index)
+            else:
+                raw.append([index])
+            alive = index
+        elif raw and ratio[index] > profile.clear_ratio and index - alive <= gap + 1:
+            alive = index
+    merged: list[list[int]] = []
+    for windows in raw:
+        if merged:
+            calm = windows[0] - merged[-1][-1] - 1 - overlap
+            if calm <= cooldown and similarity(excess, merged[-1], windows) > 0.5:
+                merged[-1].extend(windows)
+                continue
+        merged.append(list(windows))
+    return [Span(tuple(w)) for w in merged if len(w) >= profile.minimum_windows]

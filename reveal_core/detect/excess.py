@@ -1,0 +1,51 @@
+"""How far the few most displaced features lie beyond their healthy range."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reveal_core.detect.base import Array, Detector
+
+
+class ExcessDetector(Detector):
+    """Mean excess of the features that lie furthest beyond the range seen while healthy.
+
+    A fault of one part moves few of a thousand features; their mean stands out where a distance over all of them drowns it.
+
+    Parameters
+    ----------
+    count
+        How many features are averaged.
+    clip
+        Largest excess of one feature that counts, in units of the input.
+    floor
+        Smallest healthy range, in units of the input; narrower ones are widened to it on both sides of their middle.
+    contamination
+        Share of the training windows that `predict` calls outliers.
+    """
+
+    def __init__(
+        self, *, count: int = 10, clip: float = 10.0, floor: float = 1.0, contamination: float = 0.01
+    ) -> None:
+        self.count = count
+        self.clip = clip
+        self.floor = floor
+        self.contamination = contamination
+
+    def _fit(self, X: Array) -> None:
+        if self.count < 1:
+            raise ValueError(f"count must be at least 1, not {self.count}")
+        low, high = X.min(axis=0), X.max(axis=0)
+        widen = np.maximum(self.floor - (high - low), 0.0) / 2.0
+        self.low_, self.high_ = low - widen, high + widen
+
+    def _contributions(self, X: Array) -> Array:
+        beyond = np.maximum(np.maximum(X - self.high_, self.low_ - X), 0.0)
+        # Beyond a wide range one unit means less than beyond a narrow one.
+        beyond = beyond / np.maximum((self.high_ - self.low_) / 2.0, self.floor)
+        return np.minimum(beyond, self.clip)
+
+    def _score(self, X: Array) -> Array:
+        beyond = self._contributions(X)
+        count = min(self.count, beyond.shape[1])
+        return np.asarray(np.partition(beyond, -count, axis=1)[:, -count:].mean(axis=1))

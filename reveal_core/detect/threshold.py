@@ -1,0 +1,84 @@
+"""Where strange begins to be an alarm, apart from any detector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reveal_core.detect.base import Array
+
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A score beyond which a window is anomalous.
+
+    ``provisional`` is true where the history was too short to calibrate an alarm rate; ``rule`` says how it was set.
+    """
+
+    value: float
+    rule: str
+    provisional: bool
+
+
+def margin_threshold(held_out: Array, margin: float) -> Threshold:
+    """Return a margin over the strangest healthy window: all that minutes of history can support."""
+    value = margin * float(held_out.max())
+    return Threshold(value, f"{margin:g} times the held-out healthy maximum", provisional=True)
+
+
+def percentile_threshold(held_out: Array, percentile: float) -> Threshold:
+    """Return a percentile of healthy scores: the publication's rule, which flags that share of healthy windows."""
+    return Threshold(
+        float(np.percentile(held_out, percentile)), f"{percentile:g}th percentile", provisional=False
+    )
+
+
+def cluster_peaks(scores: Array, times_s: Array, level: float, gap_s: float) -> Array:
+    """Return the peak of each cluster of scores above a level; clusters lie more than a gap apart."""
+    index = np.flatnonzero(scores > level)
+    if not len(index):
+        return np.array([])
+    first = np.flatnonzero(np.diff(times_s[index], prepend=-np.inf) > gap_s)
+    return np.maximum.reduceat(scores[index], first)
+
+
+def budget_threshold(
+    held_out: Array, times_s: Array, budget_per_day: float, gap_s: float = 1800.0
+) -> Threshold:
+    """Return the level that healthy history exceeds as often as the alarm budget allows.
+
+    Parameters
+    ----------
+    held_out, times_s
+        Healthy scores and the time of each in seconds, ascending.
+    budget_per_day
+        False incidents per host and day that the operator accepts.
+    gap_s
+        Alarms closer than this are one.
+
+    Notes
+    -----
+    Peaks over threshold: with ``n = budget · days`` expected events, the n-th largest cluster peak if n is at least 5, else the level
+    ``u + σ/ξ ((λ/n)^ξ - 1)`` of a generalised Pareto tail over the 90 % quantile ``u`` (Coles 2001, ch. 4), ξ at most 0.5.
+    """
+    days = (times_s[-1] - times_s[0]) / DAY_S
+    start = float(np.quantile(held_out, 0.9))
+    peaks = np.sort(cluster_peaks(held_out, times_s, start, gap_s))[::-1]
+    rule = f"{budget_per_day:g} false incidents per host and day over {days:.1f} days of history"
+    expected = budget_per_day * days
+    if expected >= 5 and len(peaks) >= expected:
+        return Threshold(float(peaks[int(expected) - 1]), rule, provisional=False)
+    excess: NDArray[np.float64] = peaks - start
+    if len(excess) < 2:
+        return margin_threshold(held_out, 1.5)
+    mean, variance = float(excess.mean()), float(excess.var())
+    # Moments (Hosking and Wallis 1987): ξ = (1 - mean²/variance) / 2, σ = mean (1 - ξ).
+    shape = float(np.clip(0.5 * (1.0 - mean**2 / variance), 0.0, 0.5)) if variance > 0 else 0.0
+    scale = mean * (1.0 - shape)
+    ratio = len(peaks) / max(expected, 1e-9)
+    rise = scale * np.log(ratio) if shape < 1e-6 else scale / shape * (ratio**shape - 1.0)
+    return Threshold(start + max(float(rise), 0.0), rule, provisional=False)

@@ -1,0 +1,144 @@
+"""Derived metrics: each written once, as a Polars expression beside its unit and source.
+
+A derived metric is computed per instance from metrics that share the instance; it exists where all its inputs do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from reveal_core.channels import Channel, channel_name
+from reveal_core.telemetry import Series
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A metric computed from others on the same instance.
+
+    ``formula`` takes the inputs' expressions in order. ``source`` says where the formula comes from.
+    """
+
+    name: str
+    subsystem: str
+    unit: str
+    inputs: tuple[str, ...]
+    formula: Callable[..., pl.Expr]
+    description: str
+    source: str
+
+
+def share(part: pl.Expr, whole: pl.Expr, least: float = 0.0) -> pl.Expr:
+    """Return ``part`` in percent of ``whole``; 0 where the whole is not above ``least``, so that idleness is no gap."""
+    return pl.when(whole > least).then(100.0 * part / whole).otherwise(0.0 * whole).clip(0.0, 100.0)
+
+
+def per_operation(time: pl.Expr, operations: pl.Expr) -> pl.Expr:
+    """Return mean time per operation; 0 where nothing was done."""
+    return pl.when(operations > 0).then(time / operations).otherwise(0.0 * operations)
+
+
+DERIVED: tuple[Derived, ...] = (
+    Derived(
+        "cpu.busy",
+        "cpu",
+        "%",
+        ("cpu.idle", "cpu.iowait"),
+        lambda idle, iowait: (100.0 - idle - iowait).clip(0.0, 100.0),
+        "time a core was not idle and did not wait for I/O",
+        "proc(5), /proc/stat",
+    ),
+    Derived(
+        "tcp.retransmit_share",
+        "network",
+        "%",
+        ("tcp.RetransSegs", "tcp.OutSegs"),
+        # RetransSegs are not part of OutSegs (RFC 4022), so the whole is their sum; at least ten segments a second,
+        # so that one repeated packet on an idle link does not read as 100 %.
+        lambda again, out: share(again, again + out, least=10.0),
+        "segments sent again, of all segments sent",
+        "RFC 4022",
+    ),
+    Derived(
+        "disk.await",
+        "storage",
+        "ms",
+        ("disk.read_ms", "disk.write_ms", "disk.reads", "disk.writes"),
+        lambda read_ms, write_ms, reads, writes: per_operation(read_ms + write_ms, reads + writes),
+        "mean time per completed request, queueing included",
+        "iostat(1), await",
+    ),
+    Derived(
+        "disk.utilisation",
+        "storage",
+        "%",
+        ("disk.io_ms",),
+        lambda io_ms: (io_ms / 10.0).clip(0.0, 100.0),
+        "time in which the disk had requests in flight",
+        "iostat(1), %util",
+    ),
+    Derived(
+        "disk.flush_await",
+        "storage",
+        "ms",
+        ("disk.flush_ms", "disk.flushes"),
+        per_operation,
+        "mean time per cache flush",
+        "Documentation/admin-guide/iostats.rst",
+    ),
+    Derived(
+        "numa.remote_share",
+        "memory",
+        "%",
+        ("numa.other_node", "numa.local_node"),
+        lambda other, local: share(other, other + local, least=100.0),
+        "page allocations served to processes of another node",
+        "Documentation/admin-guide/numastat.rst",
+    ),
+    Derived(
+        "cgroup.throttled_share",
+        "cpu",
+        "%",
+        ("cgroup.nr_throttled", "cgroup.nr_periods"),
+        share,
+        "quota periods in which the group was held back",
+        "Documentation/scheduler/sched-bwc.rst",
+    ),
+    Derived(
+        "memory.writeback_pressure",
+        "storage",
+        "%",
+        ("meminfo.Dirty", "meminfo.Writeback", "meminfo.MemAvailable"),
+        lambda dirty, writeback, available: share(dirty + writeback, available),
+        "dirty pages and pages under writeback, of the memory available",
+        "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
+    ),
+)
+
+
+def add_derived(series: Series) -> Series:
+    """Return the series with every derived metric whose inputs it has, on each instance."""
+    instances: dict[str, list[Channel]] = {}
+    for channel in series.channels.values():
+        instances.setdefault(channel.metric, []).append(channel)
+    channels = dict(series.channels)
+    expressions: list[pl.Expr] = []
+    for derived in DERIVED:
+        for first in instances.get(derived.inputs[0], []):
+            inputs = [channel_name(metric, first.instance) for metric in derived.inputs]
+            if not all(name in series.channels for name in inputs):
+                continue
+            name = channel_name(derived.name, first.instance)
+            channels[name] = replace(
+                first,
+                name=name,
+                metric=derived.name,
+                subsystem=derived.subsystem,
+                kind="gauge",
+                unit=derived.unit,
+                source="derived",
+            )
+            expressions.append(derived.formula(*(pl.col(i) for i in inputs)).alias(name))
+    return Series(series.host, series.frame.with_columns(expressions), channels, series.facts)
