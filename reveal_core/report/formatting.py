@@ -9,6 +9,7 @@ _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _BYTES = ((1e15, "P"), *((factor, prefix) for factor, prefix in _DECIMAL))
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _PREFIXED = {"B", "Hz", "W", "J", "bit"}
+_NEVER_SCALED = {"%", "°C"}
 _BARE = {"", "1", "ratio", "share", "index", "count", "state", "bool"}
 _PLAIN_BELOW = 1e5
 """Numbers without an SI unit are written out up to here: 12,400 reads better than 12.4 k."""
@@ -50,16 +51,18 @@ def scale_for(magnitude: float, unit: str) -> tuple[float, str]:
         if size < 1.0 and known != 1.0:
             factor, prefix = known, base[: len(base) - len(symbol)]
         return known / factor, prefix + symbol + slash + per
-    if base in _BARE and magnitude >= _PLAIN_BELOW:
+    if magnitude >= _PLAIN_BELOW and math.isfinite(magnitude) and base not in _NEVER_SCALED:
         factor, prefix = next((f, p) for f, p in _DECIMAL if magnitude >= f)
-        return 1 / factor, f"{prefix}{slash}{per}" if slash else prefix
+        counted_in = "" if base in _BARE else f" {base}"
+        return 1 / factor, f"{prefix}{counted_in}{slash}{per}"
     return 1.0, slash + per if base in _BARE else unit
 
 
 def _split_prefix(base: str) -> tuple[float, str]:
-    prefixes = {"k": 1e3, "M": 1e6, "G": 1e9, "m": 1e-3, "u": 1e-6}
-    if base[:1] in prefixes and base[1:] in _PREFIXED:
-        return prefixes[base[0]], base[1:]
+    prefixes = {"k": 1e3, "M": 1e6, "G": 1e9, "Ki": 1024.0, "m": 1e-3, "u": 1e-6}
+    for length in (2, 1):
+        if base[:length] in prefixes and base[length:] in _PREFIXED:
+            return prefixes[base[:length]], base[length:]
     return 1.0, base
 
 

@@ -16,32 +16,31 @@ from reveal_core.report.types import HostReport, IncidentReport, Report
 def report_dict(report: Report) -> dict[str, Any]:
     """Return a report as plain JSON values.
 
-    The contract's keys are ``report`` (the id), ``model`` (``name/version``), ``windows`` (their number), ``hosts`` (their
-    names), ``incidents`` and ``quarantined``. NaN and infinities become null, so the document is valid JSON.
+    The contract's keys are ``report`` (the id), ``model`` (``name/version``), ``windows`` (their number),
+    ``hosts`` (their names), ``incidents`` and ``quarantined``. NaN and infinities become null, so the
+    document is valid JSON.
     """
-    model = asdict(report.model)
-    return plain(
-        {
-            "report": report.id,
-            "title": report.title,
-            "headline": report.headline,
-            "created": report.created,
-            "start": report.start,
-            "end": report.end,
-            "model": report.model.reference,
-            "windows": report.windows,
-            "coverage": report.coverage,
-            "hosts": [host.host for host in report.hosts],
-            "incidents": [_incident(incident) for incident in report.incidents],
-            "quarantined": [name for host in report.hosts for name in host.quarantined],
-            "host_details": [_host(host) for host in report.hosts],
-            "model_details": model,
-            "injected": [_fault(match) for match in report.faults],
-            "false_incidents": list(report.false_incidents),
-            "notes": list(report.notes),
-            "command": report.command,
-        }
-    )
+    document = {
+        "report": report.id,
+        "title": report.title,
+        "headline": report.headline,
+        "created": report.created,
+        "start": report.start,
+        "end": report.end,
+        "model": report.model.reference,
+        "windows": report.windows,
+        "coverage": report.coverage,
+        "hosts": [host.host for host in report.hosts],
+        "incidents": [_incident(incident) for incident in report.incidents],
+        "quarantined": [name for host in report.hosts for name in host.quarantined],
+        "host_details": [_host(host) for host in report.hosts],
+        "model_details": dict(vars(report.model)),
+        "injected": [_fault(match) for match in report.faults],
+        "false_incidents": list(report.false_incidents),
+        "notes": list(report.notes),
+        "command": report.command,
+    }
+    return {key: plain(value) for key, value in document.items()}
 
 
 def _incident(incident: IncidentReport) -> dict[str, Any]:
@@ -94,7 +93,8 @@ def _fault(match: FaultMatch) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Return a value as JSON can hold it: times as ISO 8601, no NaN, keys as text.
 
-    Settings and host facts come from elsewhere, so anything may be in them; what JSON has no form for becomes text.
+    Settings and host facts come from elsewhere, so anything may be in them; what JSON has no form for becomes
+    text.
     """
     if value is None or isinstance(value, (str, bool, int)):
         return value

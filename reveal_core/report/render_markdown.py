@@ -16,7 +16,7 @@ from reveal_core.report.formatting import (
     format_value,
 )
 from reveal_core.report.types import IncidentReport, Report
-from reveal_core.report.words import subsystem_name
+from reveal_core.report.words import quantity, subsystem_name
 
 MAX_SECTIONS = 10
 """Incidents that are told at length; the table lists all."""
@@ -39,7 +39,8 @@ def render_markdown(report: Report) -> str:
         lines += [
             "## Injected faults",
             "",
-            f"{found} of {len(report.faults)} found; {counted(len(report.false_incidents), 'false incident')}.",
+            f"{found} of {len(report.faults)} found; "
+            f"{counted(len(report.false_incidents), 'false incident')}.",
             "",
             *_table(
                 ["Fault", "Onset (UTC)", "Incident", "Delay", "Subsystem", "Cause"],
@@ -60,7 +61,7 @@ def render_markdown(report: Report) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line: no pipe breaks a table, no tag becomes HTML."""
+    """Return text that Markdown shows as it is, on one line: no pipe breaks a table, no tag is a tag."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -98,7 +99,7 @@ def _section(shown: IncidentReport) -> list[str]:
         lines += ["No entry of the cause catalogue fits.", ""]
     rows = [
         [
-            f"{escape(m.metric)} {escape(m.instance)}".rstrip(),
+            escape(" ".join(filter(None, [m.metric, m.instance, f"({quantity(m)})" if quantity(m) else ""]))),
             format_value(m.value, m.unit),
             format_band(m.normal_low, m.normal_high, m.unit),
         ]

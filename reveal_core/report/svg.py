@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from reveal_core.evaluate.matching import FaultMatch
@@ -35,14 +35,15 @@ class Bar:
     subsystem: str = ""
     text: str = ""
     href: str = ""
+    found: bool = True
 
 
 @dataclass(frozen=True)
 class Drawing:
     """A static plot; lengths are in units of its view box.
 
-    ``left``, ``right``, ``top``, ``bottom`` bound the area of the line; ``path`` is an SVG path. ``mark`` is the height
-    of the threshold, ``band`` top and height of the normal band.
+    ``left``, ``right``, ``top``, ``bottom`` bound the area of the line; ``path`` is an SVG path. ``mark``
+    is the height of the threshold, ``band`` top and height of the normal band.
     """
 
     width: int
@@ -98,7 +99,10 @@ def timeline_drawing(host: HostReport, faults: Sequence[FaultMatch]) -> Drawing:
             _bar(x, i.incident.start, i.incident.end, i.incident.subsystem, str(i.number), f"#{i.anchor}")
             for i in host.incidents
         ),
-        faults=tuple(_bar(x, m.fault.start, m.fault.end, m.fault.subsystem, m.fault.name) for m in faults),
+        faults=tuple(
+            replace(_bar(x, m.fault.start, m.fault.end, m.fault.subsystem, m.fault.name), found=m.found)
+            for m in faults
+        ),
         gaps=tuple(_bar(x, start, end) for start, end in host.gaps),
         mark=y(0.0),
     )

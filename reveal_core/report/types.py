@@ -96,14 +96,16 @@ class Timeline:
 class MetricPlot:
     """A channel around an incident, in the unit in which it reads best.
 
+    ``quantity`` says what of the metric is drawn where it is not its plain value (`words.quantity`).
     ``low`` and ``high`` bound the normal band, in ``unit``; None where it is not known. ``step_ms`` is the
-    length of time that each of ``values`` is the mean of.
+    distance of points; each is the mean (or the spread) of the samples around it.
     """
 
     metric: str
     instance: str
     subsystem: str
     title: str
+    quantity: str
     unit: str
     times_ms: tuple[int, ...]
     values: tuple[float | None, ...]
@@ -171,8 +173,8 @@ class SourceReport:
 class HostReport:
     """One host of a report.
 
-    ``coverage`` is the mean coverage of its windows, 0 to 1, None where there are none; ``gaps`` are the spans
-    with less than half of their samples.
+    ``coverage`` is the mean coverage of its windows, 0 to 1, None where there are none; ``gaps`` are the
+    spans with less than half of their samples.
     """
 
     host: str
@@ -193,7 +195,7 @@ class HostReport:
 class Report:
     """A whole report.
 
-    ``faults`` and ``false_incidents`` (ids) are told only where faults were injected: ``injected`` says so.
+    ``faults`` and ``false_incidents`` (ids) are filled only where the lab injected faults.
     """
 
     id: str

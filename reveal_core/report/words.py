@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
 from reveal_core.catalog import load_catalog
 from reveal_core.incidents import Incident, MetricEvidence
 from reveal_core.report.formatting import counted, format_band, format_range, format_time, format_value
+from reveal_core.report.titles import TITLES
 from reveal_core.report.types import HostReport
 
 SUBSYSTEM_NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory", "network": "network", "storage": "storage"}
 LITTLE_COVERAGE = 0.9
 """Below this share of samples, "nothing unusual" is said with its coverage."""
 _NAMESPACED = ("tcp", "tcpext", "udp", "udplite", "ip", "ipext", "icmp", "sockstat")
+_PARTS = {"mean": "mean over instances", "imbalance": "highest above the mean"}
 _CORES = ("cpu", "sched", "softirq", "softnet", "irq")
 
 
@@ -23,11 +26,13 @@ def subsystem_name(subsystem: str) -> str:
 
 
 def metric_title(metric: str) -> str:
-    """Return what a metric is, in the catalogue's words; its name where the catalogue has none."""
+    """Return what a metric is, in words; its name where neither `TITLES` nor the catalogue knows it."""
+    if metric in TITLES:
+        return TITLES[metric]
     entry = load_catalog().get(metric)
     if entry is None or not entry.description:
         return metric
-    text = entry.description.split(";")[0].split(" (")[0].rstrip(". ")
+    text = re.split(r"[;:] | \(", entry.description)[0].rstrip(". ")
     return text[0].upper() + text[1:]
 
 
@@ -48,29 +53,44 @@ def instance_phrase(metric: str, instance: str) -> str:
     if family in _NAMESPACED:
         return "of the host's own namespace" if instance == "host" else f"of namespace {instance}"
     if family == "net":
-        return f"of interface {part} in namespace {holder}" if colon else f"of interface {instance}"
+        return f"on interface {part} in namespace {holder}" if colon else f"on interface {instance}"
     if family == "cgroup":
         return f"of cgroup {instance}"
     if family == "disk":
-        return f"of disk {instance}"
+        return f"on disk {instance}"
     return f"on {instance}" if family == "numa" else f"of {instance}"
 
 
 def incident_headline(incident: Incident) -> str:
     """Return what an incident's foremost metric did, as a sentence with units.
 
-    The foremost is the first of the incident's own subsystem; of any, where none is.
+    The foremost is the first of the incident's own subsystem, of any where none is; among the first three,
+    one whose plain value moved goes before a mean, an imbalance or a spread, which say less to a person.
     """
-    own = (metric for metric in incident.metrics if metric.subsystem == incident.subsystem)
-    metric = next(own, next(iter(incident.metrics), None))
-    if metric is None:
+    own = [metric for metric in incident.metrics if metric.subsystem == incident.subsystem]
+    foremost = (own or list(incident.metrics))[:3]
+    if not foremost:
         return f"Unusual {subsystem_name(incident.subsystem)} activity; no single metric stands out"
-    return metric_sentence(metric)
+    return metric_sentence(next((metric for metric in foremost if not quantity(metric)), foremost[0]))
+
+
+def quantity(metric: MetricEvidence) -> str:
+    """Return what of a metric moved where it is not the plain value of its instance, such as ``spread``."""
+    part = _PARTS.get(metric.part, "")
+    statistic = "" if metric.statistic == "level" else metric.statistic
+    return ", ".join(word for word in (statistic, part) if word)
 
 
 def metric_sentence(metric: MetricEvidence) -> str:
     """Return what a metric did: ``… rose to 310 /s (normal 0 to 2 /s)``."""
-    subject = f"{metric_title(metric.metric)} {instance_phrase(metric.metric, metric.instance)}".rstrip()
+    where = instance_phrase(metric.metric, metric.instance)
+    if metric.part == "mean":
+        where = f"over all instances{', most ' + where if where else ''},"
+    elif metric.part == "imbalance":
+        where = f"{where} above the mean".lstrip()
+    title = metric_title(metric.metric)
+    words = [metric.statistic.capitalize(), "of", _lower(title)]
+    subject = " ".join(filter(None, [*(words if metric.statistic != "level" else [title]), where]))
     verb = "fell" if metric.direction == "down" else "rose"
     band = format_band(metric.normal_low, metric.normal_high, metric.unit)
     return f"{subject} {verb} to {format_value(metric.value, metric.unit)} (normal {band})"
@@ -125,4 +145,4 @@ def _article(noun: str) -> str:
 
 def _lower(text: str) -> str:
     # Leaves acronyms alone: "CPU quota reached" must not become "cPU quota reached".
-    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+    return text if text[1:2].isupper() or text[1:2] == "/" else text[:1].lower() + text[1:]

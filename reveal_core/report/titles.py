@@ -1,0 +1,62 @@
+"""Names of metrics as they stand in a sentence, where the catalogue's description does not fit one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        # Derived metrics, which the catalogue of what is collected does not hold.
+        "cpu.busy": "CPU busy time",
+        "tcp.retransmit_share": "Share of TCP segments sent again",
+        "disk.await": "Time per disk request",
+        "disk.utilisation": "Disk utilisation",
+        "disk.flush_await": "Time per cache flush",
+        "numa.remote_share": "Share of remote page allocations",
+        "cgroup.throttled_share": "Share of throttled quota periods",
+        "memory.writeback_pressure": "Share of memory awaiting writeback",
+        # Descriptions that are clauses.
+        "psi.cpu_some": "CPU pressure",
+        "psi.memory_some": "Memory pressure",
+        "psi.memory_full": "Full memory pressure",
+        "psi.io_some": "I/O pressure",
+        "psi.io_full": "Full I/O pressure",
+        "psi.irq_full": "Interrupt pressure",
+        "cgroup.psi_cpu_some": "CPU pressure",
+        "cgroup.psi_memory_some": "Memory pressure",
+        "cgroup.psi_memory_full": "Full memory pressure",
+        "cgroup.psi_io_some": "I/O pressure",
+        "cgroup.psi_io_full": "Full I/O pressure",
+        # Descriptions that would run long, or read oddly before "rose to".
+        "cgroup.memory_failcnt": "Memory limit hits",
+        "cgroup.nr_throttled": "Throttled quota periods",
+        "cgroup.throttled_time": "Throttled time",
+        "cgroup.memory_usage": "Memory use",
+        "cgroup.pgfault": "Page faults",
+        "cgroup.pgmajfault": "Major page faults",
+        "vmstat.pgfault": "Page faults",
+        "vmstat.pgmajfault": "Major page faults",
+        "sched.run_delay": "Run-queue wait",
+        "stat.procs_running": "Runnable tasks",
+        "stat.procs_blocked": "Tasks blocked on I/O",
+        "stat.processes": "Processes and threads created",
+        "stat.intr": "Interrupts",
+        "irq.total": "Interrupts",
+        "irq.device": "Device interrupts",
+        "cpu.iowait": "I/O wait",
+        "cpu.idle": "Idle time",
+        "cpu.steal": "Stolen time",
+        "disk.read_ms": "Read time",
+        "disk.write_ms": "Write time",
+        "disk.io_ms": "Disk busy time",
+        "disk.weighted_ms": "Disk queue time",
+        "disk.flushes": "Cache flushes",
+        "tcp.RetransSegs": "TCP retransmissions",
+        "tcpext.TCPLostRetransmit": "TCP retransmissions lost again",
+        "tcpext.TCPFastRetrans": "TCP fast retransmissions",
+        "tcpext.TCPSlowStartRetrans": "TCP slow-start retransmissions",
+        "tcpext.TCPTimeouts": "TCP retransmission time-outs",
+        "meminfo.Hugetlb": "Memory set aside for huge pages",
+    }
+)
