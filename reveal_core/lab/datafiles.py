@@ -100,7 +100,7 @@ class CheckpointWriter:
         offset = 0
         while offset < CHECKPOINT_BYTES:
             for values in state:
-                data = memoryview(values).cast("B")[: CHECKPOINT_BYTES - offset]
+                data = values.data.cast("B")[: CHECKPOINT_BYTES - offset]
                 offset += os.pwrite(descriptor, data, offset) if data else 0
         os.fsync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

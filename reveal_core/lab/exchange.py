@@ -162,10 +162,10 @@ class Exchange:
         header = bytearray(_HEADER.pack(_MAGIC, self.rank, step, passes, 0))
         if self.rank == 0:
             self.transfer(memoryview(header), None)
-            self.transfer(memoryview(weights), None)
+            self.transfer(weights.data, None)
             return step, passes
         self.transfer(None, memoryview(header))
-        self.transfer(None, memoryview(weights))
+        self.transfer(None, weights.data)
         _, _, step, passes, _ = _HEADER.unpack(header)
         return step, passes
 
@@ -188,6 +188,6 @@ class Exchange:
         halves = (values[:middle], values[middle:])
         own, other = halves[self.rank], halves[1 - self.rank]
         arrived = inbox[: len(own)]
-        self.transfer(memoryview(other), memoryview(arrived))
+        self.transfer(other.data, arrived.data)
         np.add(own, arrived, out=own)
-        self.transfer(memoryview(own), memoryview(other))
+        self.transfer(own.data, other.data)
