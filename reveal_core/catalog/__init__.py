@@ -1,7 +1,8 @@
 """The metric catalogue: what Reveal knows of every metric, as data in ``metrics/*.toml``.
 
-A file holds ``[defaults]`` and ``[metrics]``; a metric's entry overrides the defaults. This module is read by the
-collector, so it imports nothing but the standard library.
+A file holds ``[defaults]`` and ``[metrics]``; a metric's entry overrides the defaults. ``[left_out]`` names fields of
+the kernel that are known and not collected, each with the reason: so a name in neither table is news. This module is
+read by the collector, so it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -92,6 +93,12 @@ def _entry(file: str, name: str, values: dict[str, Any]) -> Metric:
     return metric
 
 
+def _files() -> dict[str, dict[str, Any]]:
+    folder = files(__package__).joinpath("metrics")
+    paths = sorted((p for p in folder.iterdir() if p.name.endswith(".toml")), key=lambda p: p.name)
+    return {path.name: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
 @cache
 def load_catalog() -> dict[str, Metric]:
     """Return every metric by name.
@@ -102,12 +109,15 @@ def load_catalog() -> dict[str, Metric]:
         If an entry is malformed or appears twice; the message names file and metric.
     """
     catalog: dict[str, Metric] = {}
-    for path in sorted(files(__package__).joinpath("metrics").iterdir(), key=lambda p: p.name):
-        if not path.name.endswith(".toml"):
-            continue
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    for file, data in _files().items():
         for name, values in data["metrics"].items():
             if name in catalog:
-                raise ValueError(f"{path.name}: {name} is in the catalogue twice")
-            catalog[name] = _entry(path.name, name, {**data.get("defaults", {}), **values})
+                raise ValueError(f"{file}: {name} is in the catalogue twice")
+            catalog[name] = _entry(file, name, {**data.get("defaults", {}), **values})
     return catalog
+
+
+@cache
+def load_left_out() -> dict[str, str]:
+    """Return the names that are known and not collected, each with the reason."""
+    return {name: reason for data in _files().values() for name, reason in data.get("left_out", {}).items()}

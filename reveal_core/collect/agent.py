@@ -1,0 +1,362 @@
+"""The collector: opens the sources, samples them at every tick, and hands segments on."""
+
+from __future__ import annotations
+
+import logging
+import math
+import resource
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reveal_core.catalog import load_catalog, load_left_out
+from reveal_core.channels import Channel
+from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.delivery import Delivery
+from reveal_core.collect.facts import boot_id, default_host, host_facts
+from reveal_core.collect.loop import Clock, SystemClock, Tick, check_interval, ticks
+from reveal_core.collect.segments import Batch, Block
+from reveal_core.collect.source import Source
+from reveal_core.collect.sources import SOURCES
+from reveal_core.errors import UnavailableError, UsageError
+from reveal_core.segment import Segment
+
+__all__ = ["CollectStats", "Collector", "SourceStatus", "default_host", "open_sources", "run_collector"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    """Whether a source is here.
+
+    Attributes
+    ----------
+    source, available
+        Its name, and whether it is sampled.
+    reason
+        Why not; None if it is.
+    channels
+        How many channels it has now.
+    notes
+        What is odd about it: names that the catalogue does not know, errors so far.
+    """
+
+    source: str
+    available: bool
+    reason: str | None
+    channels: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CollectStats:
+    """What a run of the collector came to.
+
+    Attributes
+    ----------
+    host
+        Label.
+    ticks, late_ticks, lost_ticks
+        Passes made; of them late by more than half an interval; passes skipped because their time had passed.
+    channels
+        At the end.
+    cpu_seconds
+        User and system time that the process used during the run.
+    rss_bytes
+        Resident memory of the process at the end.
+    rows, samples
+        Rows of all segments (as many as ticks), and how many samples were read.
+    segments, given_up_segments
+        Handed on; and given up because they could not be for long.
+    """
+
+    host: str
+    ticks: int
+    late_ticks: int
+    lost_ticks: int
+    channels: int
+    cpu_seconds: float
+    rss_bytes: int
+    rows: int
+    samples: int = 0
+    segments: int = 0
+    given_up_segments: int = 0
+
+
+class OpenSource:
+    """A source that is sampled: how often, and what it said in the present segment."""
+
+    def __init__(self, source: Source, every: int, phase: int, period_ms: int) -> None:
+        self.source = source
+        self.every = every
+        self.due = 0
+        self.phase = phase
+        catalog = load_catalog()
+        self.coverage = catalog["reveal.coverage"].channel(source.name, "reveal", period_ms)
+        self.block = self.new_block()
+
+    def new_block(self) -> Block:
+        """Return an empty block for the next segment."""
+        return Block(coverage=self.coverage)
+
+    def sample(self, tick: int, row: int) -> None:
+        """Read the source into a row of the segment, if it is due."""
+        columns = self.source.columns
+        try:
+            samples = self.source.read()
+        except Exception as error:  # noqa: BLE001 - a broken source must not cost the others their samples
+            columns.errors[f"{type(error).__name__}: {error}"] += 1
+            columns.blank(range(len(columns.row)))
+            samples = columns.row
+        self.block.append(row, samples)
+        # Slow sources are spread over the ticks after the first, so that no tick carries them all.
+        self.due = (tick + self.phase) // self.every * self.every + self.every - self.phase
+
+
+class Collector:
+    """Open sources and the segment being built of them.
+
+    Parameters
+    ----------
+    root
+        Where the host's files begin.
+    tick_ms
+        Sampling interval; a source's period is its own, rounded up to a multiple of this.
+    names
+        Sources to use; None for all.
+
+    Raises
+    ------
+    UsageError
+        If a source is not known, or the root is no folder.
+    """
+
+    def __init__(self, root: Path, tick_ms: int, names: tuple[str, ...] | None = None) -> None:
+        if not root.is_dir():
+            raise UsageError(f"{root} is not a folder: --root names where the host's proc and sys are")
+        known = [source.name for source in SOURCES]
+        for name in names or ():
+            if name not in known:
+                raise UsageError(f"there is no source {name!r}: known are {', '.join(known)}")
+        self.root = root
+        self.tick_ms = tick_ms
+        self.opened: list[OpenSource] = []
+        self.absent: list[SourceStatus] = []
+        catalog, left_out = load_catalog(), load_left_out()
+        for number, kind in enumerate(SOURCES):
+            if names is not None and kind.name not in names:
+                continue
+            every = max(1, math.ceil(kind.period_ms / tick_ms))
+            columns = Columns(kind.name, every * tick_ms, catalog, left_out)
+            source = kind(root, columns)
+            reason = source.probe()
+            if reason is None:
+                source.open()
+                source.read()
+                self.opened.append(OpenSource(source, every, number % every, every * tick_ms))
+            else:
+                self.absent.append(SourceStatus(kind.name, False, reason, 0))
+        self.self_columns = Columns("reveal", tick_ms, catalog, left_out)
+        self.self_block = Block()
+        self.late_slot = self.self_columns.add("reveal.late_ticks")
+        self.lost_slot = self.self_columns.add("reveal.lost_ticks")
+        self.time_slots = [self.self_columns.add("reveal.read_time", o.source.name) for o in self.opened]
+        self.late_ticks = 0
+        self.lost_ticks = 0
+        self.ts = array("q")
+        self.mono = array("q")
+        self.samples = 0
+
+    @property
+    def sources(self) -> list[SourceStatus]:
+        """Every source, in reading order: those that are here and those that are not, with the reason."""
+        found = {status.source: status for status in self.absent}
+        for opened in self.opened:
+            columns = opened.source.columns
+            notes = [f"not in the catalogue: {', '.join(sorted(columns.unknown))}"] if columns.unknown else []
+            notes += [f"{error} ({count} times)" for error, count in columns.errors.most_common(5)]
+            notes += opened.source.notes
+            name = opened.source.name
+            found[name] = SourceStatus(name, True, None, len(columns.channels), tuple(notes))
+        return [found[kind.name] for kind in SOURCES if kind.name in found]
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels that are there now, the collector's own included."""
+        channels = [channel for opened in self.opened for channel in opened.source.columns.channels]
+        return channels + self.self_columns.channels + [opened.coverage for opened in self.opened]
+
+    def sample(self, tick: Tick) -> None:
+        """Read every source that is due."""
+        row = len(self.ts)
+        self.ts.append(tick.wall_ns)
+        self.mono.append(tick.boot_ns)
+        self.late_ticks += tick.late
+        self.lost_ticks += tick.lost
+        own = self.self_columns.row
+        for opened, slot in zip(self.opened, self.time_slots, strict=True):
+            taken = MISSING
+            if tick.number >= opened.due:
+                started = time.perf_counter_ns()
+                opened.sample(tick.number, row)
+                taken = (time.perf_counter_ns() - started) // 1000
+                self.samples += len(opened.source.columns.row)
+            if slot is not None:
+                own[slot] = taken
+        if self.late_slot is not None and self.lost_slot is not None:
+            own[self.late_slot] = self.late_ticks
+            own[self.lost_slot] = self.lost_ticks
+        self.self_block.append(row, own)
+
+    def cut(self, host: str, boot: str, sequence: int, facts: dict[str, Any]) -> Batch:
+        """Return what was sampled since the last cut, and begin anew."""
+        collector = {
+            "tick_ms": self.tick_ms,
+            "late_ticks": self.late_ticks,
+            "lost_ticks": self.lost_ticks,
+            "mono_clock": "CLOCK_BOOTTIME",
+            "unavailable": {status.source: status.reason for status in self.absent},
+        }
+        blocks = []
+        for opened in self.opened:
+            opened.block.seal(opened.source.columns)
+            blocks.append(opened.block)
+            opened.block = opened.new_block()
+        self.self_block.seal(self.self_columns)
+        blocks.append(self.self_block)
+        self.self_block = Block()
+        batch = Batch(host, boot, sequence, {**facts, "collector": collector}, self.ts, self.mono, blocks)
+        self.ts, self.mono = array("q"), array("q")
+        return batch
+
+    def close(self) -> None:
+        """Close every source."""
+        for opened in self.opened:
+            opened.source.close()
+
+
+def open_sources(
+    root: Path = Path("/"), tick_ms: int = 100, names: tuple[str, ...] | None = None
+) -> Collector:
+    """Return a collector with every source that is here opened and read once; close it when done.
+
+    Parameters
+    ----------
+    root
+        Where the host's files begin: ``/``, or a captured tree.
+    tick_ms
+        Sampling interval in milliseconds.
+    names
+        Sources to use; None for all.
+
+    Raises
+    ------
+    UsageError
+        If the root is no folder or a source is not known.
+    """
+    return Collector(root, tick_ms, names)
+
+
+def run_collector(
+    *,
+    host: str,
+    interval_s: float,
+    duration_s: float | None,
+    root: Path,
+    segment_s: float,
+    on_segment: Callable[[Segment], None],
+    stop: threading.Event,
+    sources: tuple[str, ...] | None = None,
+    clock: Clock | None = None,
+) -> CollectStats:
+    """Sample a host until the duration is over or the event is set.
+
+    The current segment is handed on when it ends, however it ends. ``on_segment`` runs in a thread of its own. If it
+    raises, its segment is kept and offered again with the next one and at the end, and sampling goes on; a `UsageError`
+    stops the run at once. What cannot be delivered in the end is raised here.
+
+    Parameters
+    ----------
+    host
+        Label of the host in every segment.
+    interval_s
+        Time between ticks.
+    duration_s
+        How long to sample; None for no end.
+    root
+        Where the host's files begin.
+    segment_s
+        How much time a segment holds.
+    on_segment
+        Called with each segment, in order.
+    stop
+        Set it to end the run; it is noticed within 0.2 s.
+    sources
+        Names of the sources to use; None for all.
+    clock
+        For tests.
+
+    Raises
+    ------
+    UsageError
+        If interval, root or a source's name is wrong.
+    UnavailableError
+        If the root has no source at all, or segments could not be delivered.
+    """
+    check_interval(interval_s)
+    used_before = _cpu_seconds()
+    clock = clock or SystemClock()
+    collector = open_sources(root, max(1, round(interval_s * 1000)), sources)
+    if not collector.opened:
+        raise UnavailableError(f"{root}: no source is here, the first because {collector.absent[0].reason}")
+    count = None if duration_s is None else max(1, round(duration_s / interval_s))
+    per_segment = max(1, round(segment_s / interval_s))
+    facts, boot = host_facts(root), boot_id(root)
+    delivery = Delivery(on_segment)
+    made = sequence = 0
+    try:
+        segment_end = per_segment
+        for tick in ticks(clock, interval_s, count, stop):
+            if tick.number >= segment_end and collector.ts:
+                delivery.put(collector.cut(host, boot, sequence, facts))
+                sequence += 1
+            segment_end = max(segment_end, (tick.number // per_segment + 1) * per_segment)
+            collector.sample(tick)
+            made += 1
+            if delivery.fatal is not None:
+                break
+    finally:
+        if collector.ts:
+            delivery.put(collector.cut(host, boot, sequence, facts))
+            sequence += 1
+        channels = len(collector.channels)
+        collector.close()
+        delivery.finish()
+    return CollectStats(
+        host=host,
+        ticks=made,
+        late_ticks=collector.late_ticks,
+        lost_ticks=collector.lost_ticks,
+        channels=channels,
+        cpu_seconds=_cpu_seconds() - used_before,
+        rss_bytes=_resident_bytes(),
+        rows=made,
+        samples=collector.samples,
+        segments=sequence - delivery.given_up,
+        given_up_segments=delivery.given_up,
+    )
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()

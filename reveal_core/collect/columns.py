@@ -1,0 +1,123 @@
+"""The columns of a source: which channel lies where in its row of samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from reveal_core.catalog import Metric
+from reveal_core.channels import Channel, channel_name
+
+MISSING = -(2**63)
+"""Stands for a missing sample in a row; no counter or level takes this value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A channel and what its raw integers are multiplied with to get its unit."""
+
+    channel: Channel
+    metric: Metric
+    scale: float
+
+
+class Columns:
+    """The row of a source, and which channel each slot of it holds.
+
+    Samples are integers as the kernel wrote them, so a row is a plain list; `MISSING` marks one that is not there. Slots
+    are added while sampling when a channel appears. The slot of a channel that is gone stays until the segment ends,
+    then serves another: so a host whose containers come and go does not grow.
+
+    Attributes
+    ----------
+    row
+        The latest sample of each slot.
+    slots
+        The column of each slot; None where a slot is free.
+    unknown
+        Names that are not in the catalogue, for ``reveal doctor``.
+    errors
+        How often each error was met.
+    """
+
+    def __init__(
+        self, source: str, period_ms: int, catalog: Mapping[str, Metric], left_out: Mapping[str, str]
+    ) -> None:
+        self.source = source
+        self.period_ms = period_ms
+        self.catalog = catalog
+        self.left_out = left_out
+        self.row: list[int] = []
+        self.slots: list[Column | None] = []
+        self.unknown: set[str] = set()
+        self.errors: Counter[str] = Counter()
+        self._by_name: dict[str, int] = {}
+        self._retired: set[int] = set()
+        self._free: list[int] = []
+
+    def add(self, metric: str, instance: str = "", scale: float = 1.0) -> int | None:
+        """Return the slot of a channel, which may be new; None if the catalogue does not hold the metric.
+
+        Parameters
+        ----------
+        metric, instance
+            The channel.
+        scale
+            What a raw integer is multiplied with to get the catalogue's unit; a whole number for a counter.
+        """
+        name = channel_name(metric, instance)
+        slot = self._by_name.get(name)
+        if slot is not None:
+            self._retired.discard(slot)
+            return slot
+        entry = self.catalog.get(metric)
+        if entry is None:
+            if metric not in self.left_out:
+                self.unknown.add(metric)
+            return None
+        column = Column(entry.channel(instance, self.source, self.period_ms), entry, scale)
+        if self._free:
+            slot = self._free.pop()
+            self.slots[slot] = column
+        else:
+            slot = len(self.slots)
+            self.slots.append(column)
+            self.row.append(MISSING)
+        self._by_name[name] = slot
+        return slot
+
+    def blank(self, slots: Iterable[int]) -> None:
+        """Mark the samples of slots as missing."""
+        for slot in slots:
+            self.row[slot] = MISSING
+
+    def retire(self, slots: Iterable[int]) -> None:
+        """Say that the channels of slots are gone."""
+        slots = list(slots)
+        self.blank(slots)
+        self._retired.update(slots)
+
+    @property
+    def gone(self) -> set[int]:
+        """Slots whose channel is gone."""
+        return set(self._retired)
+
+    def end_segment(self) -> None:
+        """Free the slots of channels that are gone, now that no segment needs them any more."""
+        for slot in self._retired:
+            column = self.slots[slot]
+            if column is not None:
+                del self._by_name[column.channel.name]
+                self.slots[slot] = None
+                self._free.append(slot)
+        self._retired.clear()
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels that are there now."""
+        return [
+            column.channel
+            for slot, column in enumerate(self.slots)
+            if column is not None and slot not in self._retired
+        ]

@@ -1,0 +1,115 @@
+"""The sampling loop: ticks that do not drift."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from reveal_core.errors import UsageError
+
+MIN_INTERVAL_S = 0.01
+LATE_SHARE = 0.5
+"""A tick that begins later than this share of the interval after its time counts as late."""
+_LONGEST_SLEEP_S = 0.2
+
+
+class Clock(Protocol):
+    """What the loop asks a clock; tests bring their own."""
+
+    def monotonic_ns(self) -> int:
+        """Return a time that never steps, for keeping the beat."""
+
+    def boot_ns(self) -> int:
+        """Return the time since boot."""
+
+    def wall_ns(self) -> int:
+        """Return UTC since 1970."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class SystemClock:
+    """The clocks of Linux: ``CLOCK_MONOTONIC``, ``CLOCK_BOOTTIME`` (which also counts a suspended time) and UTC."""
+
+    def monotonic_ns(self) -> int:
+        """See `Clock.monotonic_ns`."""
+        return time.monotonic_ns()
+
+    def boot_ns(self) -> int:
+        """See `Clock.boot_ns`."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+    def wall_ns(self) -> int:
+        """See `Clock.wall_ns`."""
+        return time.time_ns()
+
+    def sleep(self, seconds: float) -> None:
+        """See `Clock.sleep`."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One pass of the sampler.
+
+    ``number`` counts on the grid of the interval, so a lost tick leaves a gap; ``lost`` is how many were lost just before
+    this one.
+    """
+
+    number: int
+    wall_ns: int
+    boot_ns: int
+    late: bool
+    lost: int
+
+
+def ticks(clock: Clock, interval_s: float, count: int | None, stop: threading.Event) -> Iterator[Tick]:
+    """Yield ticks on the grid of an interval until the count is used up or the event is set.
+
+    The grid starts at the first tick and is kept by the monotonic clock, whatever the work between ticks took and whatever
+    happens to the wall clock. A tick whose time has passed entirely, because the one before took too long or the machine
+    stood still, is lost: it is skipped and counted.
+
+    Parameters
+    ----------
+    clock, interval_s
+        The beat.
+    count
+        How long the grid is, lost ticks included; None for no end.
+    stop
+        Ends it. The event is asked, not waited for: a signal handler may set it at any moment without the risk of
+        finding its lock taken.
+    """
+    interval = round(interval_s * 1e9)
+    start = clock.monotonic_ns()
+    number = 0
+    while (count is None or number < count) and not stop.is_set():
+        due = start + number * interval
+        while (ahead := due - clock.monotonic_ns()) > 0 and not stop.is_set():
+            clock.sleep(min(ahead / 1e9, _LONGEST_SLEEP_S))
+        if stop.is_set():
+            return
+        behind = clock.monotonic_ns() - due
+        lost = behind // interval
+        if count is not None:
+            lost = min(lost, count - 1 - number)
+        number += lost
+        behind -= lost * interval
+        yield Tick(number, clock.wall_ns(), clock.boot_ns(), behind > LATE_SHARE * interval, lost)
+        number += 1
+
+
+def check_interval(interval_s: float) -> None:
+    """Refuse an interval that cannot be kept.
+
+    Raises
+    ------
+    UsageError
+        If it is shorter than `MIN_INTERVAL_S`.
+    """
+    if not interval_s >= MIN_INTERVAL_S:
+        raise UsageError(f"an interval of {interval_s:g} s is too short: at least {MIN_INTERVAL_S:g} s")

@@ -1,0 +1,254 @@
+"""Parts of a source: one file each, with what is needed to parse it cheaply.
+
+Where a field lies in a file hardly ever changes, so its place is worked out once; each read checks cheaply that the
+names still stand where they stood, and works the places out anew if not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.files import HostFile
+
+Picker = Callable[[Sequence[bytes]], tuple[bytes, ...]]
+
+
+def integers(tokens: Iterable[bytes], base: int = 10) -> list[int]:
+    """Return tokens as integers; one that is no 64-bit integer becomes `MISSING`.
+
+    >>> integers([b"7", b"N/A"])
+    [7, -9223372036854775808]
+    """
+    tokens = list(tokens)
+    try:
+        return [int(token, base) for token in tokens] if base != 10 else list(map(int, tokens))
+    except ValueError:
+        return [_integer(token, base) for token in tokens]
+
+
+def _integer(token: bytes, base: int) -> int:
+    try:
+        return int(token, base)
+    except ValueError:
+        return MISSING
+
+
+def picker(positions: Sequence[int]) -> Picker:
+    """Return a function that takes the items at some positions out of a sequence, as a tuple.
+
+    >>> picker([2])([b"a", b"b", b"c"])
+    (b'c',)
+    """
+    if not positions:
+        return lambda tokens: ()
+    if len(positions) == 1:
+        position = positions[0]
+        return lambda tokens: (tokens[position],)
+    return itemgetter(*positions)
+
+
+class Part(ABC):
+    """One file of a source. Its failure makes its own samples missing and no others.
+
+    Attributes
+    ----------
+    owned
+        The slots that this part fills.
+    """
+
+    def __init__(self, file: HostFile, columns: Columns) -> None:
+        self.file = file
+        self.columns = columns
+        self.owned: set[int] = set()
+        self.seen: bytes | None = None
+
+    @abstractmethod
+    def parse(self, data: bytes) -> None:
+        """Put what a file says into the row.
+
+        Raises
+        ------
+        ValueError, IndexError
+            If the file is malformed beyond single values.
+        """
+
+    def update(self) -> bool:
+        """Read the file into the row; return whether that worked."""
+        try:
+            data = self.file.read()
+            if data != self.seen:  # else the row holds these values already
+                self.parse(data)
+                self.seen = data
+        except (OSError, ValueError, IndexError) as error:
+            self.columns.blank(self.owned)
+            self.seen = None
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self.columns.errors[f"{self.file.path}: {reason}"] += 1
+            return False
+        return True
+
+    def add(self, metric: str, instance: str = "", scale: float = 1.0) -> int | None:
+        """Return the slot of a channel that this part fills; None if the catalogue does not hold the metric."""
+        slot = self.columns.add(metric, instance, scale)
+        if slot is not None:
+            self.owned.add(slot)
+        return slot
+
+    def keep(self, slots: Iterable[int]) -> None:
+        """Say which of the owned slots are still there; the others are gone."""
+        gone = self.owned.difference(slots)
+        if gone:
+            self.columns.retire(gone)
+            self.owned -= gone
+
+    def close(self) -> None:
+        """Close the file and retire the channels."""
+        self.file.close()
+        self.columns.retire(self.owned)
+        self.owned.clear()
+
+
+Target = tuple[str, float]
+"""A metric and the scale of its raw integers."""
+
+
+class FieldsPart(Part):
+    """A file of names and values, one pair a line (``pgfault 12``, ``MemFree:  12 kB``, ``Node 0 MemFree: 12 kB``).
+
+    Parameters
+    ----------
+    file, columns
+        The file, and where its values go.
+    instance
+        The instance of every channel in it.
+    target
+        Gives metric and scale for a name; None for a name that is not meant to be read.
+    key
+        Which word of a line is the name; the value follows it.
+    """
+
+    def __init__(
+        self,
+        file: HostFile,
+        columns: Columns,
+        target: Callable[[bytes], Target | None],
+        instance: str = "",
+        key: int = 0,
+    ) -> None:
+        super().__init__(file, columns)
+        self.target = target
+        self.instance = instance
+        self.key = key
+        self.names: Picker = picker([])
+        self.values: Picker = picker([])
+        self.expected: tuple[bytes, ...] = ()
+        self.count = -1
+        self.slots: list[int] = []
+
+    def parse(self, data: bytes) -> None:
+        """See `Part.parse`."""
+        tokens = data.split()
+        if len(tokens) != self.count or self.names(tokens) != self.expected:
+            self._lay_out(data, len(tokens))
+        row = self.columns.row
+        for slot, value in zip(self.slots, integers(self.values(tokens)), strict=True):
+            row[slot] = value
+
+    def _lay_out(self, data: bytes, count: int) -> None:
+        names, places, self.slots = [], [], []
+        position = 0
+        for line in data.split(b"\n"):
+            words = line.split()
+            target = self.target(words[self.key]) if len(words) > self.key + 1 else None
+            slot = None if target is None else self.add(target[0], self.instance, target[1])
+            if slot is not None and slot not in self.slots:
+                names.append(words[self.key])
+                places.append(position + self.key)
+                self.slots.append(slot)
+            position += len(words)
+        self.names, self.expected = picker(places), tuple(names)
+        self.values = picker([place + 1 for place in places])
+        self.count = count
+        self.keep(self.slots)
+
+
+class RowsPart(Part):
+    """A table: a row per instance, a column per metric. Rows come and go.
+
+    A row whose values are all zero has no channels until something happens on it: an interface or disk that was never
+    used says nothing.
+    """
+
+    metrics: tuple[str, ...] = ()
+    base = 10
+    idle_rows = False
+    """Whether a row of zeros gets channels too."""
+
+    def __init__(self, file: HostFile, columns: Columns) -> None:
+        super().__init__(file, columns)
+        self.rows: dict[bytes, tuple[list[bytes], list[int]]] = {}
+
+    @abstractmethod
+    def split(self, data: bytes) -> Iterable[tuple[bytes, list[bytes]]]:
+        """Yield key and values of each row that is wanted; the values follow the order of ``metrics``."""
+
+    def instance(self, key: bytes) -> str:
+        """Return the instance that a row's key names."""
+        return key.decode("utf-8", "replace")
+
+    def parse(self, data: bytes) -> None:
+        """See `Part.parse`."""
+        row = self.columns.row
+        found = {}
+        for key, values in self.split(data):
+            known = self.rows.get(key)
+            if known is not None and known[0] == values:
+                found[key] = known
+                continue
+            numbers = integers(values, self.base)
+            slots = known[1] if known is not None else []
+            if len(slots) != min(len(values), len(self.metrics)) and (self.idle_rows or any(numbers)):
+                slots = self._slots(key, len(values))
+            numbers += [MISSING] * (len(slots) - len(numbers))  # a row that came short
+            for slot, number in zip(slots, numbers, strict=False):
+                if slot >= 0:
+                    row[slot] = number
+            found[key] = (values, slots)
+        if found.keys() != self.rows.keys():
+            self.keep({slot for _, slots in found.values() for slot in slots})
+        self.rows = found
+
+    def _slots(self, key: bytes, width: int) -> list[int]:
+        instance = self.instance(key)
+        slots = [self.add(metric, instance) for metric in self.metrics[:width]]
+        return [-1 if slot is None else slot for slot in slots]
+
+    def update(self) -> bool:
+        """See `Part.update`; after a failure every row is read anew."""
+        worked = super().update()
+        if not worked:
+            self.rows = {key: ([], slots) for key, (_, slots) in self.rows.items()}
+        return worked
+
+
+class SingleValuePart(Part):
+    """A file that holds one integer."""
+
+    def __init__(self, file: HostFile, columns: Columns, target: Target, instance: str = "") -> None:
+        super().__init__(file, columns)
+        self.slot = self.add(target[0], instance, target[1])
+
+    def parse(self, data: bytes) -> None:
+        """See `Part.parse`."""
+        if self.slot is not None:
+            self.columns.row[self.slot] = int(data)
+
+
+def target_table(metrics: dict[bytes, Any]) -> Callable[[bytes], Target | None]:
+    """Return a `FieldsPart` target from a table of name to metric, or to metric and scale."""
+    table = {name: (value, 1.0) if isinstance(value, str) else value for name, value in metrics.items()}
+    return table.get

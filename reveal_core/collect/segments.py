@@ -1,0 +1,188 @@
+"""The segment builder: samples of a stretch of time become one Parquet file that explains itself."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reveal_core.channels import Channel
+from reveal_core.collect.columns import MISSING, Column, Columns
+from reveal_core.segment import Segment, encode_metadata
+
+_INT64_MAX = 2**63 - 1
+
+
+def pack(row: list[int]) -> array[int]:
+    """Return a row as 64-bit integers; one that does not fit is missing."""
+    try:
+        return array("q", row)
+    except OverflowError:
+        return array("q", [value if MISSING <= value <= _INT64_MAX else MISSING for value in row])
+
+
+@dataclass
+class Block:
+    """What one source said during a segment.
+
+    Attributes
+    ----------
+    columns
+        The source's columns as they stood when the segment ended; None for a slot that nobody uses.
+    gone
+        Slots whose channel had gone by then.
+    ticks
+        Row of the segment of each read.
+    pieces
+        Packed rows of one width after another; a piece begins where channels were added.
+    coverage
+        Channel of the share of samples that were there, if it is wanted.
+    """
+
+    columns: list[Column | None] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)
+    ticks: list[int] = field(default_factory=list)
+    pieces: list[tuple[int, array[int]]] = field(default_factory=list)
+    coverage: Channel | None = None
+
+    def append(self, tick: int, row: list[int]) -> None:
+        """Add a row of samples."""
+        packed = pack(row)
+        if not self.pieces or self.pieces[-1][0] != len(row):
+            self.pieces.append((len(row), packed))
+        else:
+            self.pieces[-1][1].extend(packed)
+        self.ticks.append(tick)
+
+    def seal(self, columns: Columns) -> None:
+        """Keep the columns as they are now, and free the slots of channels that are gone."""
+        self.columns = list(columns.slots)
+        self.gone = columns.gone
+        columns.end_segment()
+
+    def matrix(self, rows: int) -> npt.NDArray[np.int64]:
+        """Return the samples, a row per channel and a column per tick of the segment, `MISSING` where there is none."""
+        samples = np.full((len(self.columns), rows), MISSING, dtype=np.int64)
+        start = 0
+        for width, piece in self.pieces:
+            if width:
+                values = np.frombuffer(piece, dtype=np.int64).reshape(-1, width)
+                samples[:width, self.ticks[start : start + len(values)]] = values.T
+                start += len(values)
+        return samples
+
+
+@dataclass
+class Batch:
+    """A segment's samples before they are encoded.
+
+    Attributes
+    ----------
+    host, boot, sequence, facts
+        As in the segment's metadata.
+    ts, mono
+        Wall clock (UTC, ns since 1970) and time since boot (ns) of each tick.
+    blocks
+        The samples of each source.
+    """
+
+    host: str
+    boot: str
+    sequence: int
+    facts: Mapping[str, Any]
+    ts: array[int]
+    mono: array[int]
+    blocks: list[Block]
+
+
+def encode_column(column: Column, samples: npt.NDArray[np.int64]) -> pa.Array:
+    """Return a channel's samples as stored: counters int64, the others float32; null where missing or out of range."""
+    metric = column.metric
+    valid = samples != MISSING
+    if metric.kind == "counter":
+        values: npt.NDArray[Any] = samples if column.scale == 1.0 else samples * int(column.scale)
+        low: float | None = metric.minimum if metric.minimum is not None else 0
+        type_: pa.DataType = pa.int64()
+    else:
+        values = samples * column.scale
+        low = metric.minimum
+        type_ = pa.float32()
+    if low is not None:
+        valid &= values >= low
+    if metric.maximum is not None:
+        valid &= values <= metric.maximum
+    return pa.array(values, type=type_, mask=~valid)
+
+
+def encode_batch(batch: Batch) -> Segment:
+    """Return a batch as a segment.
+
+    Wide: ``ts``, ``mono``, then a column per channel. Integers are delta-encoded and floats byte-stream-split, which takes
+    a third of Parquet's default (see docs/architecture.md); dictionaries and statistics of samples would only add weight.
+    """
+    rows = len(batch.ts)
+    names = ["ts", "mono"]
+    arrays: list[pa.Array] = [
+        pa.array(np.frombuffer(batch.ts, dtype="datetime64[ns]"), type=pa.timestamp("ns", tz="UTC")),
+        pa.array(np.frombuffer(batch.mono, dtype=np.int64)),
+    ]
+    channels: list[Channel] = []
+    for block in batch.blocks:
+        samples = block.matrix(rows)
+        present = samples != MISSING
+        any_present = present.any(axis=1)
+        for slot, column in enumerate(block.columns):
+            if column is None or (slot in block.gone and not any_present[slot]):
+                continue
+            names.append(column.channel.name)
+            channels.append(column.channel)
+            arrays.append(encode_column(column, samples[slot]))
+        if block.coverage is not None:
+            names.append(block.coverage.name)
+            channels.append(block.coverage)
+            arrays.append(_coverage(block, present, rows))
+    schema = pa.schema(
+        [pa.field(name, values.type) for name, values in zip(names, arrays, strict=True)],
+        metadata=encode_metadata(
+            host=batch.host, boot=batch.boot, sequence=batch.sequence, facts=batch.facts, channels=channels
+        ),
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        pa.Table.from_arrays(arrays, schema=schema),
+        sink,
+        compression="zstd",
+        use_dictionary=False,
+        write_statistics=["ts"],
+        column_encoding={
+            field.name: "BYTE_STREAM_SPLIT" if field.type == pa.float32() else "DELTA_BINARY_PACKED"
+            for field in schema
+        },
+    )
+    return Segment(
+        host=batch.host,
+        start=datetime.fromtimestamp(batch.ts[0] // 1000 / 1e6, UTC),
+        boot=batch.boot,
+        sequence=batch.sequence,
+        data=sink.getvalue().to_pybytes(),
+        rows=rows,
+        columns=len(channels),
+    )
+
+
+def _coverage(block: Block, present: npt.NDArray[np.bool_], rows: int) -> pa.Array:
+    """Return the share of a source's living channels that gave a value at each of its reads, in percent."""
+    living = [s for s, column in enumerate(block.columns) if column is not None and s not in block.gone]
+    share = np.zeros(rows)
+    read = np.zeros(rows, dtype=bool)
+    read[block.ticks] = bool(living)
+    if living:
+        share = 100.0 * present[living].mean(axis=0)
+    return pa.array(share, type=pa.float32(), mask=~read)

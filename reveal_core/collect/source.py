@@ -1,0 +1,80 @@
+"""What a source is: a thing that can say whether it is here, and be read at a tick."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+from reveal_core.collect.columns import Columns
+from reveal_core.collect.files import why_unreadable
+from reveal_core.collect.parts import Part
+
+
+class Source(ABC):
+    """Base of every source.
+
+    A source opens its files at construction, each as a `Part`, and fills the row of its columns at every read. It never
+    raises for what a host lacks: a part that fails makes its samples missing.
+
+    Parameters
+    ----------
+    root
+        Where the host's files begin; ``/`` on a live host.
+    columns
+        The row to fill.
+
+    Attributes
+    ----------
+    name
+        As ``reveal doctor`` prints it.
+    period_ms
+        How often it wants to be read; the loop rounds up to a multiple of its tick.
+    parts
+        What is read at each tick.
+    """
+
+    name: ClassVar[str]
+    period_ms: ClassVar[int] = 100
+
+    def __init__(self, root: Path, columns: Columns) -> None:
+        self.root = root
+        self.columns = columns
+        self.parts: list[Part] = []
+
+    @abstractmethod
+    def probe(self) -> str | None:
+        """Return why this source is not here, in one line; None if it is."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make the parts; called once, after `probe` found nothing amiss."""
+
+    def read(self) -> list[int]:
+        """Fill the row of samples and return it; it is the same list every time."""
+        for part in self.parts:
+            part.update()
+        return self.columns.row
+
+    def close(self) -> None:
+        """Close every file."""
+        for part in self.parts:
+            part.file.close()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know about this source, for ``reveal doctor``."""
+        return []
+
+    def path(self, relative: str) -> Path:
+        """Return a path of the host under the root."""
+        return self.root / relative
+
+    def missing(self, *relative: str, hint: str = "") -> str | None:
+        """Return why none of some paths can be read, or None if one can; a usual form of `probe`."""
+        reason = None
+        for name in relative:
+            reason = why_unreadable(self.path(name))
+            if reason is None:
+                return None
+        return f"{reason}: {hint}" if hint and reason else reason

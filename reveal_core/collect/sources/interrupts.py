@@ -1,0 +1,182 @@
+"""Interrupts per line and core."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from reveal_core.collect.columns import Columns
+from reveal_core.collect.files import HostFile
+from reveal_core.collect.parts import Part
+from reveal_core.collect.source import Source
+
+FULL_CORES = 16
+"""Up to this many cores, a line that ever fired has a channel on each; beyond, only where it fired."""
+MAX_CELLS = 4096
+"""Most channels of device lines; a host with more lines times cores than that keeps the first that fired."""
+
+WHOLE_HOST = (b"ERR:", b"MIS:", b"Err:")
+"""Lines with one count for the whole host."""
+
+_HARDWARE = re.compile(r"\d+|\d+-\S+|Level|Edge|None|level|edge|fasteoi")
+
+
+def line_label(description: str) -> str:
+    """Return what a device's line is for: the names behind controller, hardware number and trigger.
+
+    >>> line_label("PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0")
+    'virtio1-req.0'
+    >>> line_label("IR-IO-APIC-fasteoi   ehci_hcd:usb1, mmc0")
+    'ehci_hcd:usb1,mmc0'
+    """
+    words = description.split()[1:]
+    while words and _HARDWARE.fullmatch(words[0]):
+        words.pop(0)
+    return "".join(words).replace("/", "_")
+
+
+class Line:
+    """A line of the table: its name, what it last said, and the slot of each core's count."""
+
+    __slots__ = ("counts", "instance", "key", "metric", "slots", "text")
+
+    def __init__(self, key: bytes, metric: str, instance: str) -> None:
+        self.key = key
+        self.metric = metric
+        self.instance = instance
+        self.text = b""
+        self.counts: list[int] = []
+        self.slots: dict[int, int] = {}
+
+
+class InterruptsPart(Part):
+    """``/proc/interrupts``. Only lines that changed since the last read are parsed."""
+
+    def __init__(self, file: HostFile, columns: Columns) -> None:
+        super().__init__(file, columns)
+        self.header = b""
+        self.cores: list[str] = []
+        self.lines: list[Line] = []
+        self.totals: list[int] = []
+        self.total_slots: list[int | None] = []
+        self.cells = 0
+        self.cells_left_out = 0
+
+    def parse(self, data: bytes) -> None:
+        """See `Part.parse`."""
+        header, *texts = data.rstrip(b"\n").split(b"\n")
+        if (
+            header != self.header
+            or len(texts) != len(self.lines)
+            or not all(text.startswith(line.key) for line, text in zip(self.lines, texts, strict=True))
+        ):
+            self._lay_out(header, texts)
+        for line, text in zip(self.lines, texts, strict=True):
+            if text != line.text:
+                self._parse_line(line, text)
+        row = self.columns.row
+        for slot, total in zip(self.total_slots, self.totals, strict=True):
+            if slot is not None:
+                row[slot] = total
+
+    def _parse_line(self, line: Line, text: bytes) -> None:
+        row = self.columns.row
+        width = len(self.cores)
+        words = text[len(line.key) :].split(None, width)[:width]
+        if line.key.strip() in WHOLE_HOST:
+            if 0 in line.slots:
+                row[line.slots[0]] = int(words[0])
+        else:
+            counts = list(map(int, words))
+            if len(counts) != width:
+                raise ValueError(f"line {line.key.decode('ascii', 'replace').strip()} is short")
+            if len(line.slots) < width and line.metric:
+                self._extend(line, counts)
+            for core, slot in line.slots.items():
+                row[slot] = counts[core]
+            before = line.counts or [0] * width
+            self.totals = [
+                total + new - old for total, new, old in zip(self.totals, counts, before, strict=True)
+            ]
+            line.counts = counts
+        line.text = text
+
+    def _extend(self, line: Line, counts: list[int]) -> None:
+        """Add channels of a line for cores where it now has something to say."""
+        if line.metric == "irq.device":
+            if len(counts) <= FULL_CORES:
+                cores = list(range(len(counts))) if any(counts) else []
+            else:
+                cores = [core for core, count in enumerate(counts) if count]
+        else:
+            cores = list(range(len(counts)))
+        for core in cores:
+            if core in line.slots:
+                continue
+            if line.metric == "irq.device":
+                if self.cells >= MAX_CELLS:
+                    self.cells_left_out += 1
+                    continue
+                self.cells += 1
+            instance = f"{line.instance}:{self.cores[core]}" if line.instance else self.cores[core]
+            slot = self.add(line.metric, instance)
+            if slot is None:  # a line of the architecture that the catalogue does not know
+                line.metric = ""
+                return
+            line.slots[core] = slot
+
+    def _lay_out(self, header: bytes, texts: list[bytes]) -> None:
+        cores = header.split()
+        if not cores or not all(core.startswith(b"CPU") for core in cores):
+            raise ValueError("no header of cores")
+        self.header = header
+        self.cores = [core.decode("ascii", "replace").lower() for core in cores]
+        names = [text.partition(b":")[0].strip().decode("ascii", "replace") for text in texts]
+        width = len(cores) + 1
+        labels = [
+            line_label(b" ".join(text.split(None, width)[width:]).decode("utf-8", "replace"))
+            if name.isdigit()
+            else ""
+            for name, text in zip(names, texts, strict=True)
+        ]
+        shared = Counter(labels)
+        self.cells = self.cells_left_out = 0
+        self.totals = [0] * len(cores)
+        self.total_slots = [self.add("irq.total", core) for core in self.cores]
+        self.lines = []
+        for name, label, text in zip(names, labels, texts, strict=True):
+            key = text[: text.find(b":") + 1]
+            if not name.isdigit():
+                line = Line(key, f"irq.{name}", "")
+                if name.encode() + b":" in WHOLE_HOST and (slot := self.add(line.metric)) is not None:
+                    line.slots[0] = slot
+            elif shared[label] > 1 or not label:
+                line = Line(key, "irq.device", f"{label}-irq{name}".lstrip("-"))
+            else:
+                line = Line(key, "irq.device", label)
+            self.lines.append(line)
+        for line, text in zip(self.lines, texts, strict=True):
+            self._parse_line(line, text)
+        kept = {slot for line in self.lines for slot in line.slots.values()}
+        self.keep(kept | {slot for slot in self.total_slots if slot is not None})
+
+    def update(self) -> bool:
+        """See `Part.update`; after a failure the table is laid out anew."""
+        worked = super().update()
+        if not worked:
+            self.header = b""
+        return worked
+
+
+class InterruptsSource(Source):
+    """Interrupts of each device line and of the architecture's own lines, per core, and each core's total."""
+
+    name = "interrupts"
+
+    def probe(self) -> str | None:
+        """See `Source.probe`."""
+        return self.missing("proc/interrupts")
+
+    def open(self) -> None:
+        """See `Source.open`."""
+        self.parts.append(InterruptsPart(HostFile(self.path("proc/interrupts"), size=16384), self.columns))
