@@ -1,0 +1,134 @@
+"""The ``reveal`` command: every command in one visible list, and how errors are told.
+
+Commands import what they need when they run, so that ``reveal --help`` and the collector start fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from flows.commands import collecting, demo, inspecting, lab, learning, scoring
+from flows.environment import prepare_environment
+from reveal_core.errors import RevealError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells give it."""
+
+app = typer.Typer(
+    name="reveal",
+    help="Find performance anomalies of a machine in its hardware signals, and name their cause.",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks; works anywhere on the line.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show the logs of Prefect and MLflow; likewise.")
+    ] = False,
+) -> None:
+    """Find performance anomalies of a machine in its hardware signals, and name their cause."""
+    if show_version:
+        typer.echo(f"reveal {version('reveal-telemetry')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+for name, function, example in (
+    ("doctor", inspecting.doctor, "reveal doctor"),
+    ("channels", inspecting.channels, "reveal channels --json | jq length"),
+    ("collect", collecting.collect, "reveal collect --store ./reveal-data --duration 60s"),
+    (
+        "features",
+        learning.features,
+        "reveal features --store ./reveal-data --host node-17 --out windows.parquet",
+    ),
+    ("fit", learning.fit, "reveal fit --store ./reveal-data --start -1h --promote"),
+    ("score", scoring.score, "reveal score --store ./reveal-data --start -10m"),
+    (
+        "investigate",
+        scoring.investigate,
+        "reveal investigate --host node-17 --start 2026-11-29T20:15Z --end 2026-11-29T20:20Z",
+    ),
+    ("demo", demo.demo, "reveal demo --full"),
+):
+    app.command(name, epilog=f"Example: {example}")(function)
+
+lab_app = typer.Typer(
+    help="A workload to watch and real faults to inject, on this machine.", no_args_is_help=True
+)
+for name, function, example in (
+    ("list", lab.list_command, "reveal lab list"),
+    ("workload", lab.workload, "reveal lab workload --duration 5m"),
+    ("inject", lab.inject_command, "reveal lab inject cpu-contention --duration 10s"),
+    ("clean", lab.clean, "reveal lab clean"),
+):
+    lab_app.command(name, epilog=f"Example: {example}")(function)
+app.add_typer(lab_app, name="lab")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code.
+
+    0 done; 2 wrong usage or bad input; 3 something needed is not available; 130 interrupted; 1 a mistake of our own. Each
+    failure is one line on standard error, and a traceback only with ``--debug``.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = _take(given, "--debug")
+    verbose = _take(given, "--verbose") or debug
+    prepare_environment(verbose=verbose)
+    try:
+        code = app(given, prog_name="reveal", standalone_mode=False)
+    except (RevealError, TyperException) as error:
+        if debug:
+            raise
+        return _tell(_one_line(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output has gone, as `head` does; nothing more can be told to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        return _tell("interrupted", INTERRUPTED)
+    except Exception as error:  # noqa: BLE001  whatever it is, a person gets a line and how to see more
+        if debug:
+            raise
+        return _tell(f"internal error: {type(error).__name__}: {_one_line(error)} (--debug shows where)", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _take(arguments: list[str], flag: str) -> bool:
+    """Take a flag out of the arguments, wherever it stands."""
+    found = flag in arguments
+    arguments[:] = [argument for argument in arguments if argument != flag]
+    return found
+
+
+def _one_line(error: Exception) -> str:
+    text = error.format_message() if isinstance(error, TyperException) else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _tell(line: str, code: int) -> int:
+    sys.stderr.write(f"reveal: {line}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

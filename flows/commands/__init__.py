@@ -1,0 +1,1 @@
+"""The commands: each reads settings, runs a pipeline and shows the result."""

@@ -1,0 +1,102 @@
+"""``reveal features`` and ``reveal fit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from flows import options
+from flows.dispatch import run_pipeline
+from flows.output import emit, progress
+from flows.settings import load_settings, mlflow_uri
+
+
+def features(
+    store: options.Store = None,
+    host: options.Hosts = "*",
+    start: options.Start = None,
+    end: options.End = None,
+    profile: options.Profile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the windows of all hosts to this Parquet file."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Compute the features of every window, and say what pruning would leave of them."""
+    settings = load_settings()
+    with progress("Computing features"):
+        from tasks.featuring import compute_features
+
+        result = compute_features(
+            store or settings.store,
+            host=host,
+            start=start,
+            end=end,
+            profile=profile or settings.method.profile,
+            overrides=settings.method.overrides,
+            out=str(out) if out else None,
+        )
+
+    def show(console: Console) -> None:
+        console.print(
+            f"{result['windows']} windows of {len(result['hosts'])} hosts, {result['features']} features kept and "
+            f"{result['pruned']} pruned, in {result['seconds']:.1f} s"
+            + (f"; written to {out}" if out else "")
+        )
+
+    emit(result, as_json=json, text=show)
+
+
+def fit(
+    store: options.Store = None,
+    host: options.Hosts = "*",
+    start: options.Start = None,
+    end: options.End = None,
+    profile: options.Profile = None,
+    seed: options.Seed = None,
+    promote: Annotated[
+        bool,
+        typer.Option(
+            "--promote", help="Make it the champion, which scoring uses; the first version always is."
+        ),
+    ] = False,
+    flow: options.Flow = None,
+    json: options.Json = False,
+) -> None:
+    """Learn from healthy telemetry and register a model for each hardware class."""
+    settings = load_settings()
+    place = store or settings.store
+    models = run_pipeline(
+        "fit_detectors",
+        "Learning what healthy looks like",
+        flow=flow,
+        store=place,
+        tracking_uri=mlflow_uri(settings, place),
+        host=host,
+        start=start,
+        end=end,
+        profile=profile or settings.method.profile,
+        overrides=settings.method.overrides,
+        seed=settings.method.seed if seed is None else seed,
+        promote=promote,
+    )
+    # The contract names one model; hosts of several hardware classes give several, and none is left out.
+    document = models[0] if len(models) == 1 else {**models[0], "models": models}
+    emit(document, as_json=json, text=lambda console: _show_models(console, models))
+
+
+def _show_models(console: Console, models: list[dict[str, Any]]) -> None:
+    for model in models:
+        console.print(
+            f"{model['model']} version {model['version']} ({model['alias']}): {model['windows']} windows of "
+            f"{', '.join(model['hosts'])}, {model['features']} features, threshold by {model['threshold_rule']}"
+        )
+        if model["provisional"]:
+            console.print(
+                "  Less than a day of history: the threshold is provisional, no alarm rate can be promised."
+            )
+        console.print(f"  MLflow run {model['run_url'] or model['run_id']}")

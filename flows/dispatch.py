@@ -1,0 +1,71 @@
+"""Running a pipeline: directly, or as a Prefect flow where a Prefect API is configured or a flow is asked for."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from typing import Any
+
+from flows.environment import prefect_api_url
+from flows.output import progress
+from reveal_core.errors import UnavailableError
+from tasks.runner import DirectRunner
+from tasks.tracking import without_secrets
+
+HEALTH_TIMEOUT_S = 5.0
+
+
+def as_flow(flow: bool | None) -> bool:
+    """Tell whether a command runs as a flow: as asked, else if a Prefect API is configured.
+
+    An embedded server takes 13 to 27 s to start, which a person who asked for no orchestrator should not wait for.
+    """
+    return prefect_api_url() is not None if flow is None else flow
+
+
+def run_pipeline(name: str, title: str, *, flow: bool | None, **arguments: Any) -> Any:
+    """Run a pipeline of `flows.pipelines`, or the flow of the same name, with progress on a terminal.
+
+    Parameters
+    ----------
+    name
+        Name of the function in `flows.pipelines` and in `flows.prefect_flows`.
+    title
+        What the person is waiting for.
+    flow
+        True for a flow, False for a direct call, None for a flow only where a Prefect API is configured.
+    arguments
+        As both functions take them.
+
+    Raises
+    ------
+    UnavailableError
+        If the configured Prefect server does not answer, besides what the pipeline raises.
+    """
+    with progress(title) as say:
+        if not as_flow(flow):
+            from flows import pipelines
+
+            return getattr(pipelines, name)(DirectRunner(say), **arguments)
+        url = prefect_api_url()
+        if url is None:
+            say(f"{title} (starting an embedded Prefect server)")
+            os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "true"
+        else:
+            check_prefect(url)
+        from flows import prefect_flows
+
+        say(title)
+        return getattr(prefect_flows, name)(**arguments)
+
+
+def check_prefect(url: str) -> None:
+    """Raise UnavailableError if a Prefect server does not answer; Prefect itself would retry for half a minute."""
+    try:
+        urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=HEALTH_TIMEOUT_S).close()
+    except urllib.error.HTTPError:
+        return  # it answers; a server that asks for a key answers so
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise UnavailableError(f"Prefect at {without_secrets(url)} cannot be reached: {reason}") from error

@@ -1,0 +1,167 @@
+"""The Prefect flows: thin over `flows.pipelines`, with an artifact per report.
+
+They run embedded with no server, and unchanged against one. ``deployments/prefect.yaml`` names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+
+from flows import pipelines
+from flows.settings import load_settings, mlflow_uri
+from tasks.prefect_tasks import PrefectRunner
+
+REPORT_KEY = "reveal-report"
+LINK_KEY = "reveal-report-link"
+INCIDENTS_KEY = "reveal-incidents"
+MODELS_KEY = "reveal-models"
+
+
+def _places(store: str | None, tracking_uri: str | None) -> tuple[str, str]:
+    """Return store and tracking address: as given, else from the settings of the machine that runs the flow."""
+    settings = load_settings()
+    root = store or settings.store
+    return root, tracking_uri or mlflow_uri(settings, root)
+
+
+@flow(name="collect-telemetry", persist_result=False)
+def collect_telemetry(
+    store: str | None = None,
+    host: str | None = None,
+    duration: str | None = "60s",
+    interval: str = "100ms",
+    segment: str = "60s",
+    root: str = "/",
+) -> dict[str, Any]:
+    """Collect the telemetry of the machine that this runs on."""
+    place, _ = _places(store, None)
+    return pipelines.collect_telemetry(
+        PrefectRunner(),
+        store=place,
+        host=host,
+        duration=duration,
+        interval=interval,
+        segment=segment,
+        root=root,
+    )
+
+
+@flow(name="fit-detectors", persist_result=False)
+def fit_detectors(
+    store: str | None = None,
+    tracking_uri: str | None = None,
+    host: str = "*",
+    start: str | None = None,
+    end: str | None = None,
+    profile: str = "default",
+    overrides: dict[str, Any] | None = None,
+    seed: int = 0,
+    promote: bool = False,
+) -> list[dict[str, Any]]:
+    """Fit and register a model for each hardware class from healthy telemetry."""
+    place, tracking = _places(store, tracking_uri)
+    models = pipelines.fit_detectors(
+        PrefectRunner(),
+        store=place,
+        tracking_uri=tracking,
+        host=host,
+        start=start,
+        end=end,
+        profile=profile,
+        overrides=overrides or {},
+        seed=seed,
+        promote=promote,
+    )
+    columns = ("model", "version", "alias", "hardware_class", "windows", "features", "run_id", "run_url")
+    create_table_artifact(
+        [{name: model[name] for name in columns} for model in models],
+        key=MODELS_KEY,
+        description="Models registered",
+    )
+    return models
+
+
+@flow(name="score-fleet", persist_result=False)
+def score_fleet(
+    store: str | None = None,
+    tracking_uri: str | None = None,
+    host: str = "*",
+    start: str | None = "-6m",
+    end: str | None = "now",
+    model: str | None = None,
+    hosts_per_task: int = pipelines.HOSTS_PER_TASK,
+    injected: list[dict[str, Any]] | None = None,
+    title: str | None = None,
+) -> dict[str, Any]:
+    """Score hosts with the champion of their hardware class and publish a report."""
+    place, tracking = _places(store, tracking_uri)
+    document = pipelines.score_fleet(
+        PrefectRunner(),
+        store=place,
+        tracking_uri=tracking,
+        host=host,
+        start=start,
+        end=end,
+        model=model,
+        hosts_per_task=hosts_per_task,
+        injected=injected or [],
+        title=title,
+    )
+    publish_artifacts(document)
+    return document
+
+
+@flow(name="investigate-incident", flow_run_name="investigate-{host}", persist_result=False)
+def investigate_incident(
+    host: str,
+    start: str,
+    end: str,
+    store: str | None = None,
+    baseline_start: str | None = None,
+    baseline_end: str | None = None,
+    profile: str = "default",
+    overrides: dict[str, Any] | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Judge one host's range against a baseline, or against itself, and publish a report."""
+    place, _ = _places(store, None)
+    document = pipelines.investigate_incident(
+        PrefectRunner(),
+        store=place,
+        host=host,
+        start=start,
+        end=end,
+        baseline_start=baseline_start,
+        baseline_end=baseline_end,
+        profile=profile,
+        overrides=overrides or {},
+        seed=seed,
+    )
+    publish_artifacts(document)
+    return document
+
+
+def publish_artifacts(document: Mapping[str, Any]) -> None:
+    """Show a report on Prefect's pages: its Markdown, a link to the page, and a table of its incidents."""
+    create_markdown_artifact(document["markdown"], key=REPORT_KEY, description=document["headline"])
+    address = str(document["report"])
+    link = address if "://" in address else Path(address).resolve().as_uri()
+    create_link_artifact(link, link_text=document["headline"], key=LINK_KEY)
+    rows = [
+        {
+            "id": incident["id"],
+            "host": incident["host"],
+            "start": incident["start"],
+            "end": incident["end"],
+            "subsystem": incident["subsystem"],
+            "cause": incident["causes"][0]["title"] if incident["causes"] else "",
+            "severity": incident["severity"],
+        }
+        for incident in document["incidents"]
+    ]
+    create_table_artifact(rows, key=INCIDENTS_KEY, description=f"Incidents of {document['report_id']}")

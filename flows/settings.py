@@ -1,0 +1,139 @@
+"""Reveal's settings: one tree, from ``REVEAL_*`` variables and ``reveal.toml``, read once at the edge.
+
+What is read here is handed down as plain arguments; nothing below `flows` reads settings or the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from reveal_core.errors import UsageError
+
+DEFAULT_STORE = "./reveal-data"
+
+
+class CollectSettings(BaseModel, extra="forbid"):
+    """How the collector samples: ``REVEAL_COLLECT__INTERVAL`` and so on."""
+
+    host: str | None = Field(None, description="The host's label; the host name if not given.")
+    interval: str = Field("100ms", description="Time between two samples.")
+    segment: str = Field("60s", description="Length of a segment; the most that a power cut can lose.")
+    root: Path = Field(Path("/"), description="Where /proc and /sys are looked for.")
+
+
+class MethodSettings(BaseModel, extra="forbid"):
+    """What is fitted: ``REVEAL_METHOD__PROFILE`` and so on."""
+
+    profile: str = Field("default", description="Named set of method settings.")
+    seed: int = Field(0, ge=0, description="Seed of everything random in a fit.")
+    overrides: dict[str, Any] = Field(default_factory=dict, description="Settings of the profile to replace.")
+
+
+class MLflowSettings(BaseModel, extra="forbid"):
+    """Where models and runs are kept: ``REVEAL_MLFLOW__URI`` and so on."""
+
+    uri: str | None = Field(
+        None, description="Tracking address; MLFLOW_TRACKING_URI or a local file if not given."
+    )
+
+
+class FleetSettings(BaseModel, extra="forbid"):
+    """How work is cut into tasks: ``REVEAL_FLEET__HOSTS_PER_TASK`` and so on."""
+
+    hosts_per_task: int = Field(8, ge=1, description="Hosts that one task of a flow handles.")
+
+
+class Settings(BaseSettings):
+    """All settings of the command line and the flows.
+
+    A variable ``REVEAL_STORE`` beats ``store`` in ``reveal.toml``; an option of a command beats both. ``REVEAL_CONFIG`` names
+    another file than ``./reveal.toml``.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="REVEAL_", env_nested_delimiter="__", extra="forbid")
+
+    store: str = Field(DEFAULT_STORE, description="Root of the store: a folder or any fsspec URL.")
+    store_options: dict[str, Any] = Field(
+        default_factory=dict, description="Options of the store's file system."
+    )
+    collect: CollectSettings = CollectSettings()
+    method: MethodSettings = MethodSettings()
+    mlflow: MLflowSettings = MLflowSettings()
+    fleet: FleetSettings = FleetSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments, then variables, then the file; no dotenv and no secrets folder."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+
+
+def config_file() -> Path:
+    """Return the settings file: what ``REVEAL_CONFIG`` names, else ``reveal.toml`` in the working directory.
+
+    Raises
+    ------
+    UsageError
+        If ``REVEAL_CONFIG`` names a file that is not there.
+    """
+    named = os.environ.get("REVEAL_CONFIG")
+    if named and not Path(named).is_file():
+        raise UsageError(f"REVEAL_CONFIG names {named}, which is no file")
+    return Path(named or "reveal.toml")
+
+
+def load_settings() -> Settings:
+    """Return the settings of this process.
+
+    Raises
+    ------
+    UsageError
+        If a variable or the file holds something else than a setting allows; the line names which.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"setting {where} (variable REVEAL_{where.replace('.', '__').upper()} or {config_file()}): {first['msg']}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"settings file {config_file()} cannot be read: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"settings cannot be read: {error}") from error
+
+
+def mlflow_uri(settings: Settings, store: str) -> str:
+    """Return the tracking address for a store.
+
+    The settings' or ``MLFLOW_TRACKING_URI`` where one is set. Else a SQLite file, because MLflow needs a database and
+    nobody should have to set one up: inside a local store, in the working directory for a remote one.
+    """
+    if configured := settings.mlflow.uri or os.environ.get("MLFLOW_TRACKING_URI"):
+        return configured
+    scheme, separator, rest = store.partition("://")
+    if not separator:
+        folder = Path(store)
+    elif scheme in ("file", "local"):
+        folder = Path(rest)
+    else:
+        return f"sqlite:///{Path('reveal-mlflow.db').resolve()}"
+    return f"sqlite:///{folder.resolve() / 'mlflow.db'}"

@@ -1,0 +1,151 @@
+"""The planning stages: which hosts, which time, cut into groups that a task handles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from reveal_core.errors import UsageError
+from reveal_core.incidents import iso
+from reveal_core.timespec import parse_time
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from reveal_core.telemetry import Telemetry
+    from storage.telemetry import TelemetryRead
+
+NEWEST = timedelta(hours=1)
+"""How much is looked at where no start is given: what is read must fit into memory, whatever a store holds."""
+WARM_UP = timedelta(seconds=10)
+"""Telemetry before a range's start that its first windows and rates need."""
+
+
+def parse_range(start: str | None, end: str | None) -> tuple[datetime | None, datetime | None]:
+    """Return start and end as times; None stays None.
+
+    Raises
+    ------
+    UsageError
+        If one is no time, or the end is not after the start.
+    """
+    first = parse_time(start) if start is not None else None
+    last = parse_time(end) if end is not None else None
+    if first is not None and last is not None and last <= first:
+        raise UsageError(f"the range ends ({iso(last)}) before it starts ({iso(first)})")
+    return first, last
+
+
+def plan_hosts(store: str, *, host: str, start: str | None, end: str | None) -> list[dict[str, str]]:
+    """Looking for telemetry.
+
+    Parameters
+    ----------
+    store
+        Root of the store.
+    host
+        A host's label, or a shell pattern over labels.
+    start, end
+        The range asked for. Without an end it goes to each host's newest sample, without a start it is the last hour.
+
+    Returns
+    -------
+    list of dict
+        ``host``, ``start``, ``end`` (ISO 8601) of each host that has telemetry then, in order of name; the range is cut to
+        what the host has.
+
+    Raises
+    ------
+    UsageError
+        If the store is empty, no host matches, or none has telemetry in the range.
+    UnavailableError
+        If the store cannot be reached.
+    """
+    first, last = parse_range(start, end)
+    source = Store(store)
+    source.check()
+    known = source.hosts()
+    if not known:
+        raise UsageError(
+            f"store {store} holds no telemetry yet: reveal collect --store {store} puts some there"
+        )
+    matching = source.match_hosts(host)
+    if not matching:
+        raise UsageError(f"no host {host!r} in store {store}: it holds {_some(known)}")
+    plans, extents = [], {}
+    for label in matching:
+        extent = source.extent(label)
+        if extent is None:
+            continue
+        extents[label] = extent
+        until = min(last, extent[1]) if last else extent[1]
+        since = max(first, extent[0]) if first else max(until - NEWEST, extent[0])
+        if since < until:
+            plans.append({"host": label, "start": iso(since), "end": _iso_end(until)})
+    if not plans:
+        wanted = f"from {iso(first) if first else 'the start'} to {iso(last) if last else 'the end'}"
+        have = (
+            ", ".join(f"{h} {iso(a)} to {iso(b)}" for h, (a, b) in list(extents.items())[:3])
+            or "nothing readable"
+        )
+        raise UsageError(f"no telemetry of {host!r} {wanted} in store {store}: it has {have}")
+    return plans
+
+
+def _iso_end(time: datetime) -> str:
+    """Round up to the millisecond that `iso` keeps, so that the newest sample stays inside."""
+    return iso(time + timedelta(microseconds=-time.microsecond % 1000))
+
+
+def _some(names: Sequence[str], limit: int = 8) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def groups_of(plans: Sequence[Mapping[str, str]], size: int) -> list[list[dict[str, str]]]:
+    """Return host plans cut into groups of at most ``size``, in order."""
+    return [[dict(plan) for plan in plans[at : at + size]] for at in range(0, len(plans), size)]
+
+
+def classify_hosts(store: str, *, plans: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Telling hardware classes apart.
+
+    Returns
+    -------
+    list of dict
+        The plans with ``hardware_class`` added.
+    """
+    source = Store(store)
+    classified = []
+    for plan in plans:
+        end = parse_time(plan["end"])
+        start = max(parse_time(plan["start"]), end - WARM_UP)
+        read = source.read_telemetry(plan["host"], start, end, columns=[])
+        classified.append({**plan, "hardware_class": hardware_class(read.telemetry.facts)})
+    return classified
+
+
+def hardware_class(facts: Mapping[str, Any]) -> str:
+    """Return the name of a host's hardware class: hosts of one class may share a model.
+
+    Logical CPUs, GPUs and the CPU's vendor tell classes apart: features do not depend on how many disks or network
+    interfaces there are, and a finer class would leave each model with less to learn from.
+
+    >>> hardware_class({"cpus": 2, "cpu_vendor": "GenuineIntel", "gpus": []})
+    '2cpu-0gpu-genuineintel'
+    """
+    vendor = str(facts.get("cpu_vendor") or facts.get("cpu_model") or facts.get("machine") or "unknown")
+    slug = re.sub(r"[^a-z0-9]+", "-", vendor.lower()).strip("-")[:40]
+    return f"{facts.get('cpus', 0)}cpu-{len(facts.get('gpus') or ())}gpu-{slug or 'unknown'}"
+
+
+def read_host(source: Store, plan: Mapping[str, str], *, warm_up: bool) -> TelemetryRead:
+    """Return a host's telemetry of a plan's range, with what comes shortly before it if ``warm_up``."""
+    start, end = parse_time(plan["start"]), parse_time(plan["end"])
+    return source.read_telemetry(plan["host"], start - WARM_UP if warm_up else start, end)
+
+
+def read_hosts(source: Store, plans: Sequence[Mapping[str, str]]) -> list[Telemetry]:
+    """Return the telemetry of several hosts, each over its own range."""
+    return [read_host(source, plan, warm_up=False).telemetry for plan in plans]

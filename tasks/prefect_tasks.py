@@ -1,0 +1,97 @@
+"""The stages as Prefect tasks: names, retries, caching, concurrency tags. Nothing else in `tasks` knows Prefect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from prefect import Task
+from prefect.cache_policies import INPUTS, NO_CACHE, RUN_ID, CachePolicy
+from prefect.runtime import flow_run
+
+from reveal_core.errors import UnavailableError
+from tasks.collecting import collect_apart
+from tasks.fitting import fit_hosts
+from tasks.investigating import investigate_host
+from tasks.planning import classify_hosts, plan_hosts
+from tasks.publishing import publish_report
+from tasks.runner import Stage, stage_title
+from tasks.scoring import choose_model, score_hosts
+
+STORE_TAG = "reveal-store"
+"""Tag of tasks that read or write the store: ``prefect concurrency-limit create reveal-store 8`` bounds them."""
+MODEL_TAG = "reveal-model"
+"""Tag of tasks that use a core or more for seconds to minutes: limit it to what the workers' machines have."""
+RETRY_DELAYS_S = [2.0, 10.0, 30.0]
+
+WITHIN_RUN: CachePolicy = RUN_ID + INPUTS
+"""When a flow run is retried, groups of hosts that were done are not done again; another run does its own work."""
+
+
+def _may_heal(_task: Any, _run: Any, state: Any) -> bool:
+    """Retry only what may heal by itself: a store or server that does not answer, never bad input."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, UnavailableError)
+
+
+def _task(
+    stage: Stage, name: str, *, tags: Sequence[str], cache: CachePolicy, run_name: str | None = None
+) -> Any:
+    return Task(
+        fn=stage,
+        name=name,
+        description=stage_title(stage),
+        tags=list(tags),
+        task_run_name=run_name,
+        retries=len(RETRY_DELAYS_S),
+        retry_delay_seconds=RETRY_DELAYS_S,
+        retry_condition_fn=_may_heal,
+        cache_policy=cache,
+        persist_result=cache is not NO_CACHE,
+        result_serializer="json",
+    )
+
+
+TASKS: dict[Callable[..., Any], Any] = {
+    # A retry would sample another stretch of time: what was missed cannot be collected afterwards.
+    collect_apart: Task(fn=collect_apart, name="collect", tags=[STORE_TAG], cache_policy=NO_CACHE),
+    plan_hosts: _task(plan_hosts, "plan-hosts", tags=[STORE_TAG], cache=NO_CACHE),
+    classify_hosts: _task(classify_hosts, "classify-hosts", tags=[STORE_TAG], cache=NO_CACHE),
+    choose_model: _task(choose_model, "choose-model", tags=[], cache=NO_CACHE),
+    # Not cached: a version that was registered stays registered, and the caller says whether he wants another.
+    fit_hosts: _task(
+        fit_hosts, "fit-hosts", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE, run_name="fit-{hardware_class}"
+    ),
+    score_hosts: _task(score_hosts, "score-hosts", tags=[STORE_TAG, MODEL_TAG], cache=WITHIN_RUN),
+    publish_report: _task(
+        publish_report, "publish-report", tags=[STORE_TAG], cache=NO_CACHE, run_name="publish-{report_id}"
+    ),
+    investigate_host: _task(
+        investigate_host,
+        "investigate-host",
+        tags=[STORE_TAG, MODEL_TAG],
+        cache=NO_CACHE,
+        run_name="{report_id}",
+    ),
+}
+"""Every stage that a flow runs, with its task."""
+
+
+class PrefectRunner:
+    """Runs stages as tasks of the flow that it is used in."""
+
+    @property
+    def run_id(self) -> str | None:
+        """Id of the flow run."""
+        return str(flow_run.id) if flow_run.id else None
+
+    def call(self, stage: Stage, /, **arguments: Any) -> Any:
+        """Run one stage as a task."""
+        return TASKS[stage](**arguments)
+
+    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Submit a task per set of arguments to the flow's task runner and wait for all."""
+        futures = [TASKS[stage].submit(**arguments) for arguments in calls]
+        for future in futures:
+            future.wait()
+        return [future.result() for future in futures]

@@ -1,0 +1,193 @@
+"""The publishing stage: what was found, from the store, as a report in the store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from reveal_core.errors import UnavailableError
+from reveal_core.timespec import parse_time
+from tasks.models import load_model
+from tasks.planning import read_host
+from tasks.tracking import ModelRef, Tracking
+
+if TYPE_CHECKING:
+    from reveal_core.method import RevealModel
+    from reveal_core.report.types import HostInput, ModelInfo
+    from storage.store import Store
+
+
+def report_name(kind: str, created: datetime, *parts: str) -> str:
+    """Return a report's id: when and what, and a hash of what it is about, so that two at the same second differ.
+
+    >>> report_name("score", datetime(2026, 11, 29, 20, 15, tzinfo=UTC), "node-17")
+    '20261129T201500Z-score-b7d2aa'
+    """
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:6]
+    return f"{created:%Y%m%dT%H%M%SZ}-{kind}-{digest}"
+
+
+def publish_report(
+    store: str,
+    *,
+    tracking_uri: str,
+    report_id: str,
+    title: str,
+    model: dict[str, str],
+    scored: list[dict[str, Any]],
+    injected: list[dict[str, Any]],
+    notes: list[str],
+    command: str,
+) -> dict[str, Any]:
+    """Writing the report.
+
+    Parameters
+    ----------
+    store, tracking_uri
+        Where results are read and the report is put, and where the model is registered.
+    report_id, title
+        What the report is called; the same id again replaces it, so a retry is harmless.
+    model
+        The version that scored, from `tasks.scoring.choose_model`.
+    scored
+        Hosts, from `tasks.scoring.score_hosts`.
+    injected
+        Faults that the lab injected, each with ``name``, ``subsystem``, ``start``, ``end``, ``causes``.
+    notes, command
+        Sentences that a reader must know, and the command that makes the report again.
+
+    Returns
+    -------
+    dict
+        The contract's document of ``reveal score``, with the report's address as ``report``, its id as ``report_id`` and its
+        Markdown as ``markdown``.
+
+    Raises
+    ------
+    UnavailableError
+        If the store or MLflow cannot be reached, or scores are no longer there.
+    """
+    from storage.store import Store
+
+    reference = ModelRef(**model)
+    fitted = load_model(Tracking(tracking_uri), reference)
+    target = Store(store)
+    hosts = [_host_input(target, result) for result in scored]
+    told = dict.fromkeys([*notes, *(note for result in scored for note in result["notes"])])
+    return put_report(
+        target,
+        report_id=report_id,
+        title=title,
+        hosts=hosts,
+        model=model_info(fitted, name=reference.name, version=reference.version, alias=reference.alias),
+        injected=injected,
+        notes=list(told),
+        quarantined=[item for result in scored for item in result["quarantined"]],
+        command=command,
+    )
+
+
+def put_report(
+    target: Store,
+    *,
+    report_id: str,
+    title: str,
+    hosts: Sequence[HostInput],
+    model: ModelInfo,
+    injected: Sequence[Mapping[str, Any]],
+    notes: Sequence[str],
+    quarantined: Sequence[Mapping[str, Any]],
+    command: str,
+) -> dict[str, Any]:
+    """Render a report of hosts, put it into the store and return its document."""
+    from reveal_core.report.model import InjectedFault, build_report
+    from reveal_core.report.render_html import render_html
+    from reveal_core.report.render_json import report_dict
+    from reveal_core.report.render_markdown import render_markdown
+
+    faults = [
+        InjectedFault(
+            name=fault["name"],
+            subsystem=fault["subsystem"],
+            start=parse_time(fault["start"]),
+            end=parse_time(fault["end"]),
+            causes=tuple(fault.get("causes", ())),
+        )
+        for fault in injected
+    ]
+    report = build_report(
+        report_id,
+        title,
+        datetime.now(UTC),
+        min(host.start for host in hosts),
+        max(host.end for host in hosts),
+        hosts,
+        model,
+        faults,
+        notes,
+        command=command,
+    )
+    document = report_dict(report)
+    address = target.put_report(report_id, render_html(report), document)
+    return {
+        **document,
+        "report": address,
+        "report_id": report_id,
+        "quarantined": [dict(item) for item in quarantined],
+        "markdown": render_markdown(report),
+    }
+
+
+def model_info(fitted: RevealModel, *, name: str, version: str, alias: str) -> ModelInfo:
+    """Return what a report says of a model."""
+    from reveal_core.report.types import ModelInfo
+
+    facts = fitted.facts()
+    return ModelInfo(
+        name=name,
+        version=version,
+        profile=facts["profile"],
+        alias=alias,
+        settings={
+            **fitted.parameters(),
+            "threshold_rule": facts["threshold_rule"],
+            "threshold": facts["threshold"],
+            "feature_hash": facts["feature_hash"],
+        },
+        trained_from=_time(facts["trained_from_ns"]),
+        trained_to=_time(facts["trained_to_ns"]),
+        windows=facts["windows"],
+        features=facts["features"],
+    )
+
+
+def _time(nanoseconds: int) -> datetime:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC)
+
+
+def _host_input(target: Store, result: Mapping[str, Any]) -> HostInput:
+    from reveal_core.method import build_series
+    from reveal_core.report.types import HostInput
+
+    host, start, end = result["host"], parse_time(result["start"]), parse_time(result["end"])
+    read = read_host(target, {"host": host, "start": result["start"], "end": result["end"]}, warm_up=True)
+    scores = target.read_scores(result["model"], host, start, end)
+    if scores is None:
+        raise UnavailableError(f"store {target.url}: scores of {host} by {result['model']} are gone")
+    wanted = set(result["incidents"])
+    found = [incident for incident in target.read_incidents(start, end, host) if incident.id in wanted]
+    if len(found) < len(wanted):
+        raise UnavailableError(f"store {target.url}: {len(wanted) - len(found)} incidents of {host} are gone")
+    return HostInput(
+        host=host,
+        series=build_series(read.telemetry),
+        scores=scores,
+        incidents=found,
+        facts=read.telemetry.facts,
+        start=start,
+        end=end,
+        sources=(),
+        quarantined=[item["key"] for item in result["quarantined"]],
+    )

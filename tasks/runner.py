@@ -1,0 +1,77 @@
+"""How stages are run: called directly here, as tasks of a flow in `tasks.prefect_tasks`.
+
+A pipeline is written once, over a runner, so that a command without an orchestrator and a flow with one do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+Stage = Callable[..., Any]
+"""A plain function that loads, computes and saves; arguments and result are plain values (keys, ids, counts)."""
+
+
+class Runner(Protocol):
+    """Runs stages."""
+
+    @property
+    def run_id(self) -> str | None:
+        """Id of the flow run that the stages belong to, None without an orchestrator."""
+        ...
+
+    def call(self, stage: Stage, /, **arguments: Any) -> Any:
+        """Run one stage and return its result; its exception comes through."""
+        ...
+
+    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Run a stage once per set of arguments, side by side where the runner can, and return the results in order.
+
+        Every call is run, even if one fails; the first exception comes through after that.
+        """
+        ...
+
+
+class DirectRunner:
+    """Calls stages one after another in this process.
+
+    Parameters
+    ----------
+    announce
+        Called with a sentence before each stage, for progress on a terminal.
+    """
+
+    run_id: str | None = None
+
+    def __init__(self, announce: Callable[[str], None] | None = None) -> None:
+        self._announce = announce or (lambda _text: None)
+
+    def call(self, stage: Stage, /, **arguments: Any) -> Any:
+        """Run one stage."""
+        self._announce(stage_title(stage))
+        return stage(**arguments)
+
+    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Run a stage once per set of arguments, one after another."""
+        results: list[Any] = []
+        failures: list[Exception] = []
+        for number, arguments in enumerate(calls, 1):
+            self._announce(
+                f"{stage_title(stage)} ({number} of {len(calls)})" if len(calls) > 1 else stage_title(stage)
+            )
+            try:
+                results.append(stage(**arguments))
+            except Exception as error:  # noqa: BLE001  one group of hosts must not cost the others their results
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return results
+
+
+def stage_title(stage: Stage) -> str:
+    """Return what a stage does, for people: the first line of its docstring.
+
+    >>> stage_title(stage_title)
+    'Return what a stage does, for people: the first line of its docstring'
+    """
+    return (stage.__doc__ or stage.__name__).strip().splitlines()[0].rstrip(".")
