@@ -1,4 +1,4 @@
-"""A root URL opened through fsspec: reading, listing and atomic writing of whole files, with one-line errors."""
+"""A root URL opened through fsspec: whole files listed, read and written atomically, with one-line errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _REMOTE_PACKAGES = frozenset(
 
 
 def _is_remote_error(error: Exception) -> bool:
-    """Tell whether an exception is the store's (network, credentials, permission) and not a mistake of ours."""
+    """Tell whether an error is the store's (network, credentials, permission) and not a mistake of ours."""
     return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _REMOTE_PACKAGES
 
 
@@ -73,8 +73,8 @@ class Backend:
     url
         A path, or a URL of any scheme that fsspec knows.
     storage_options
-        Passed to the fsspec file system (endpoint, credentials); standard variables such as ``AWS_ENDPOINT_URL`` and
-        fsspec's own configuration work without.
+        Passed to the fsspec file system (endpoint, credentials); standard variables such as
+        ``AWS_ENDPOINT_URL`` and fsspec's own configuration work without.
 
     Raises
     ------
@@ -108,7 +108,7 @@ class Backend:
 
     @contextlib.contextmanager
     def errors(self, action: str) -> Iterator[None]:
-        """Turn what the store raises into one line; ``FileNotFoundError`` passes, because callers know what it means."""
+        """Turn what the store raises into one line; ``FileNotFoundError`` passes, for callers to judge."""
         try:
             yield
         except FileNotFoundError:
@@ -165,8 +165,8 @@ class Backend:
     def write(self, key: str, data: bytes) -> None:
         """Put a whole file under a key, replacing what is there.
 
-        The file is there whole or not at all, also when the writer is killed: an object store takes one put; elsewhere a
-        temporary file (``<area>/.tmp``) is written, on a local disk synced, and renamed.
+        The file is there whole or not at all, also when the writer is killed: an object store takes one put;
+        elsewhere a temporary file (``<area>/.tmp``) is written, on a local disk synced, and renamed.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class Backend:
         if not self.local and type(self.fs).mv is AbstractFileSystem.mv:
             raise UnavailableError(f"store {self.shown}: this kind of store cannot be written atomically")
         folder = self.path(f"{key.partition('/')[0]}/{TEMPORARY}")
-        # Only this one folder ever holds unfinished files, so one look finds whatever dead writers left behind.
+        # Only this one folder ever holds unfinished files, so one look finds what dead writers left behind.
         self.fs.makedirs(folder, exist_ok=True)
         self._sweep(folder)
         temporary = f"{folder}/{int(time.time())}-{os.getpid()}-{secrets.token_hex(6)}"

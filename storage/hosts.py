@@ -13,7 +13,7 @@ from storage.segments import back, files_of_hour, host_hours, hosts_of_hour, hou
 
 
 def segment_span(backend: Backend, key: str) -> tuple[int, int] | None:
-    """Return a segment's first and last time in ns since 1970; None if it cannot be read or holds no sample."""
+    """Return first and last time of a segment in ns since 1970; None if it holds none or cannot be read."""
     data = backend.read(key)
     if data is None:
         return None

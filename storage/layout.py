@@ -1,6 +1,7 @@
 """The store's layout: which key a thing has, and what a key says about the thing.
 
-Keys are paths below the store's root, with ``/`` between parts. Everything here is a pure function of names and times.
+Keys are paths below the store's root, with ``/`` between parts. Everything here is a
+pure function of names and times.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _HOST = re.compile(r"host=(.+)")
 
 
 def quote_name(name: str) -> str:
-    """Return a name as one part of a key: letters, digits and ``_.-~@`` stay, the rest becomes ``%XX`` of its UTF-8.
+    """Return a name as one part of a key: letters, digits and ``_.-~@`` stay, other bytes become ``%XX``.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def quote_name(name: str) -> str:
 
 
 def unquote_name(part: str) -> str | None:
-    """Return the name that `quote_name` turned into this part of a key; None for a part that it never returns."""
+    """Return the name that `quote_name` turned into this part of a key; None if it never returns this."""
     try:
         name = unquote(part, errors="strict")
         return name if quote_name(name) == part else None

@@ -36,7 +36,7 @@ def put_aside(backend: Backend, key: str, data: bytes, reason: str) -> Quarantin
     reason = " ".join(reason.split())
     place = quarantine_key(key)
     try:
-        # The reason goes first and the original last: killed in between, the next reader finds the file again.
+        # The original goes last: after a kill in between, the next reader finds the file again.
         backend.write(f"{place}.reason.txt", f"{reason}\n".encode())
         backend.write(place, data)
         backend.remove(key)

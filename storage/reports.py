@@ -30,7 +30,8 @@ _PAGE = """<!doctype html>
 body {{ max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }}
 table {{ border-collapse: collapse; width: 100%; }}
 caption {{ text-align: left; padding-bottom: .5rem; }}
-th, td {{ text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #8886; }}
+th, td {{ text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; }}
+th, td {{ border-bottom: 1px solid #8886; }}
 td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
 time {{ white-space: nowrap; }}
 </style>
@@ -102,7 +103,7 @@ def latest_report(backend: Backend) -> Head:
 
 
 def _heads(backend: Backend, new: Head) -> list[Head]:
-    """Return the head of every stored report: known ones from the page that lists them, others from their own file."""
+    """Return the head of every stored report, from the page that lists them or else from its own file."""
     known = {head["report"]: head for head in _listed(backend.read(REPORTS_INDEX))}
     known[new["report"]] = new
     names = map(unquote_name, backend.names(REPORTS))
@@ -129,7 +130,7 @@ def _head_of_file(report_id: str, data: bytes) -> Head:
 
 
 def _listed(page: bytes | None) -> list[Head]:
-    """Return the heads that a page holds; none from a page that is missing or not ours, as it is then made anew."""
+    """Return the heads that a page holds; none from a page that is missing or not ours: it is made anew."""
     match = _HEADS.search(page.decode(errors="replace")) if page is not None else None
     if match is None:
         return []
@@ -149,7 +150,7 @@ def _is_head(head: Any) -> bool:
 
 
 def render_index(heads: list[Head]) -> str:
-    """Return the page that lists reports, newest first; it holds the heads as data too, so it can be added to."""
+    """Return the page that lists reports, newest first; it holds the heads as data too, to be added to."""
     ordered = sorted(heads, key=lambda head: (head["created"], head["report"]), reverse=True)
     # "<" must not appear: "</script>" in a headline would end the element.
     data = json.dumps(ordered, ensure_ascii=False).replace("<", "\\u003c")
@@ -163,7 +164,8 @@ def _row(head: Head) -> str:
     incidents = "" if head["incidents"] is None else str(head["incidents"])
     return (
         f'<tr><td>{_time(head["created"])}</td><td><a href="{link}">{label}</a></td>'
-        f'<td class="number">{incidents}</td><td>{_time(head["start"])}</td><td>{_time(head["end"])}</td></tr>'
+        f'<td class="number">{incidents}</td>'
+        f"<td>{_time(head['start'])}</td><td>{_time(head['end'])}</td></tr>"
     )
 
 

@@ -79,7 +79,7 @@ def put_scores(backend: Backend, model: str, scores: Scores) -> list[str]:
 
 
 def read_scores(backend: Backend, model: str, host: str, start: datetime, end: datetime) -> Scores | None:
-    """Return the stored scores of windows that begin in [start, end); see `storage.store.Store.read_scores`."""
+    """Return the scores of windows that begin in [start, end); see `storage.store.Store.read_scores`."""
     if to_utc(start) >= to_utc(end):
         raise UsageError(f"the time range from {start.isoformat()} to {end.isoformat()} is empty")
     low, high = floor_hour(start), to_utc(end)

@@ -1,4 +1,4 @@
-"""Finding telemetry segments by listing: which hosts and hours there are, and which files a time range needs."""
+"""Finding telemetry segments by listing: which hosts and hours there are, which files a range needs."""
 
 from __future__ import annotations
 
@@ -96,8 +96,9 @@ def host_hours(backend: Backend, host: str, newest_first: bool = False) -> Itera
 def needed(backend: Backend, host: str, start: datetime, end: datetime) -> Listing:
     """Return the files of one host that may hold samples of [start, end).
 
-    A segment that begins before ``start`` may reach into the range. Of those, the ones whose successor (same boot, next
-    number) also begins before ``start`` are left out: an agent begins a segment only when it has ended the one before.
+    A segment that begins before ``start`` may reach into the range. Of those, the ones whose successor (same
+    boot, next number) also begins before ``start`` are left out: an agent begins a segment only when it has
+    ended the one before.
     """
     start, end = to_utc(start), to_utc(end)
     earliest = back(start, LONGEST_SEGMENT)

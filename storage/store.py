@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 class Store:
     """Telemetry, scores, incidents and reports below one root URL.
 
-    One agent writes the segments of a host, and a segment spans at most an hour. Every file is written atomically, and
-    writing one twice is harmless. Nothing is cached: a store that others write to shows what they wrote.
+    One agent writes the segments of a host, and a segment spans at most an hour. Every file is written
+    atomically, and writing one twice is harmless. Nothing is cached: a store that others write to shows what
+    they wrote.
 
     Parameters
     ----------
     url
-        A local folder (``./reveal-data``), or a URL that fsspec knows (``s3://bucket/prefix``, ``gs://``, ``az://``).
+        A local folder (``./reveal-data``), or a URL that fsspec knows (``s3://bucket/prefix``, ``gs://``,
+        ``az://``).
     storage_options
         Passed to the fsspec file system. Without, its standard configuration holds (``AWS_ENDPOINT_URL``,
         ``FSSPEC_S3_KEY`` …).
@@ -34,8 +36,8 @@ class Store:
     Raises
     ------
     UnavailableError
-        If the scheme is not known, or needs a package that is not installed. Every method raises it if the store
-        cannot be reached or a permission is missing.
+        If the scheme is not known, or needs a package that is not installed. Every method raises it if the
+        store cannot be reached or a permission is missing.
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
@@ -84,7 +86,8 @@ class Store:
     def extent(self, host: str) -> tuple[datetime, datetime] | None:
         """Return from when to when a host has telemetry; None if it has none.
 
-        The end lies just (at most 1 µs) after the last sample, so ``read_telemetry(host, *extent)`` reads everything.
+        The end lies just (at most 1 µs) after the last sample, so ``read_telemetry(host, *extent)`` reads
+        everything.
         """
         from storage.hosts import extent
 
@@ -102,30 +105,31 @@ class Store:
         start, end
             Aware times.
         columns
-            Channels to read, every one if not given; those that no segment holds are left out. ``ts`` and ``mono`` are
-            always read.
+            Channels to read, every one if not given; those that no segment holds are left out. ``ts`` and
+            ``mono`` are always read.
 
         Returns
         -------
         TelemetryRead
-            The union of the segments' channels, null where a segment lacks one; one row for each time, sorted.
-            Counters are ``Int64``. A channel of integers in some segments and fractions in others becomes
-            ``Float64``, with a note. A file that cannot be read is moved to quarantine and named.
+            The union of the segments' channels, null where a segment lacks one; one row for each time,
+            sorted. Counters are ``Int64``. A channel of integers in some segments and fractions in others
+            becomes ``Float64``, with a note. A file that cannot be read is moved to quarantine and named.
 
         Raises
         ------
         UsageError
-            If the store is empty, does not know the host, or has nothing of it in the range: the line says what there is.
+            If the store is empty, does not know the host, or has nothing of it in the range: the line says
+            what there is.
         """
         from storage.telemetry import read_telemetry
 
         return read_telemetry(self.backend, host, start, end, columns)
 
     def put_scores(self, model: str, scores: Scores) -> list[str]:
-        """Store the scores that a model (``<name>@<version>``) gave to a host's windows; return the keys, one an hour.
+        """Store the scores that a model (``<name>@<version>``) gave; return the keys, one an hour.
 
-        A window that is stored already is replaced, others stay. Two writers of the same model, host and hour must not
-        write at once.
+        A window that is stored already is replaced, others stay. Two writers of the same model, host and
+        hour must not write at once.
         """
         from storage.scores import put_scores
 
@@ -146,8 +150,8 @@ class Store:
     def read_incidents(self, start: datetime, end: datetime, host: str | None = None) -> list[Incident]:
         """Return the incidents that touch [``start``, ``end``), of one host or of all, sorted by start.
 
-        One that began more than two days before ``start`` is not looked for. Times are exact to the millisecond. A file
-        that cannot be read is moved to quarantine.
+        One that began more than two days before ``start`` is not looked for. Times are exact to the
+        millisecond. A file that cannot be read is moved to quarantine.
         """
         from storage.incidents import read_incidents
 
@@ -163,9 +167,9 @@ class Store:
         html
             The page.
         data
-            Becomes ``report.json``. ``created``, ``title``, ``headline``, ``start``, ``end`` and the number of
-            ``incidents`` show in the list; ``created`` is the present if it is not given. A number that is not finite
-            becomes ``null``.
+            Becomes ``report.json``. ``created``, ``title``, ``headline``, ``start``, ``end`` and the number
+            of ``incidents`` show in the list; ``created`` is the present if it is not given. A number that
+            is not finite becomes ``null``.
 
         Returns
         -------
@@ -177,7 +181,7 @@ class Store:
         return put_report(self.backend, report_id, html, data)
 
     def latest_report(self) -> dict[str, Any]:
-        """Return the head of the report stored last: ``report``, ``created``, ``headline`` …, ``path`` below ``reports/``.
+        """Return the head of the report stored last, with its ``path`` below ``reports/``.
 
         Raises
         ------

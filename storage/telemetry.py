@@ -105,8 +105,8 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
             known = channels.get(name)
             if known is not None and (known.kind, known.unit) != (channel.kind, channel.unit):
                 notes[name] = (
-                    f"{name}: {known.kind} in {known.unit or 'no unit'} in older segments,"
-                    f" {channel.kind} in {channel.unit or 'no unit'} in newer ones; described as in the newest"
+                    f"{name}: {known.kind} in {known.unit or 'no unit'} in older segments, {channel.kind} in"
+                    f" {channel.unit or 'no unit'} in newer ones; described as in the newest"
                 )
             channels[name] = channel
         for name, dtype in segment.frame.schema.items():
@@ -129,7 +129,7 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
 
 
 def _one_row_each(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows sorted by time, one for each: where several share a time, the first value of each channel."""
+    """Return the rows sorted, one for each time: where several share one, each channel's first value."""
     twice = frame.get_column("ts").is_duplicated()
     if twice.any():
         merged = frame.filter(twice).group_by("ts").agg(pl.all().drop_nulls().first())
