@@ -1,8 +1,8 @@
 """The metric catalogue: what Reveal knows of every metric, as data in ``metrics/*.toml``.
 
-A file holds ``[defaults]`` and ``[metrics]``; a metric's entry overrides the defaults. ``[left_out]`` names fields of
-the kernel that are known and not collected, each with the reason: so a name in neither table is news. This module is
-read by the collector, so it imports nothing but the standard library.
+A file holds ``[defaults]`` and ``[metrics]``; a metric's entry overrides the defaults. ``[left_out]`` names
+fields of the kernel that are known and not collected, each with the reason: so a name in neither table is
+news. This module is read by the collector, so it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ class Metric:
     unit
         Unit of the stored value.
     rate_unit, rate_scale
-        For a counter: the unit of its rate, and what (increase per second) is multiplied with to get it. A counter of
-        10 ms jiffies has ``rate_unit = "%"`` and ``rate_scale = 1``; one of 512 byte sectors ``"B/s"`` and 512.
-        ``rate_unit`` defaults to the unit per second.
+        For a counter: the unit of its rate, and what (increase per second) is multiplied with to get it. A
+        counter of 10 ms jiffies has ``rate_unit = "%"`` and ``rate_scale = 1``; one of 512 byte sectors
+        ``"B/s"`` and 512. ``rate_unit`` defaults to the unit per second.
     event
-        A counter that stands still while all is well (errors, throttling, failures): it is kept although it did not
-        move in training.
+        A counter, or a level such as huge pages set aside, that stands still while all is well (errors,
+        throttling, failures): it is kept although it did not move in training.
     stock
         A gauge that stays displaced long after its cause (page cache): it is judged by change, not by level.
     floor
-        The smallest difference of a window's level that is worth noticing, in the unit of the physical value; None
-        for the default of that unit.
+        The smallest difference of a window's level that is worth noticing, in the unit of the physical
+        value; None for the default of that unit.
     minimum, maximum
         The valid range of the stored value; outside it a sample is missing.
     bits
         Width of a counter, for unrolling a wrap: 64 or 32.
     dips
-        A counter that the kernel may let go back a little (``iowait``, ``idle``): a dip counts as no increase.
+        A counter that the kernel may let go back a little (``iowait``, ``idle``): a dip counts as no
+        increase.
     """
 
     name: str

@@ -276,9 +276,9 @@ def run_collector(
 ) -> CollectStats:
     """Sample a host until the duration is over or the event is set.
 
-    The current segment is handed on when it ends, however it ends. ``on_segment`` runs in a thread of its own. If it
-    raises, its segment is kept and offered again with the next one and at the end, and sampling goes on; a `UsageError`
-    stops the run at once. What cannot be delivered in the end is raised here.
+    The current segment is handed on when it ends, however it ends. ``on_segment`` runs in a thread of its
+    own. If it raises, its segment is kept and offered again with the next one and at the end, and sampling
+    goes on; a `UsageError` stops the run at once. What cannot be delivered in the end is raised here.
 
     Parameters
     ----------

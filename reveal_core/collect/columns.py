@@ -25,9 +25,9 @@ class Column:
 class Columns:
     """The row of a source, and which channel each slot of it holds.
 
-    Samples are integers as the kernel wrote them, so a row is a plain list; `MISSING` marks one that is not there. Slots
-    are added while sampling when a channel appears. The slot of a channel that is gone stays until the segment ends,
-    then serves another: so a host whose containers come and go does not grow.
+    Samples are integers as the kernel wrote them, so a row is a plain list; `MISSING` marks one that is not
+    there. Slots are added while sampling when a channel appears. The slot of a channel that is gone stays
+    until the segment ends, then serves another: so a host whose containers come and go does not grow.
 
     Attributes
     ----------

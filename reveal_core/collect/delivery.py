@@ -13,16 +13,20 @@ from reveal_core.errors import RevealError, UnavailableError, UsageError
 from reveal_core.segment import Segment
 
 MAX_WAITING = 120
-"""Segments kept while they cannot be delivered: two hours of one a minute, some 50 MB. Beyond, the oldest is given up."""
+"""Segments kept while they cannot be delivered:
+
+two hours of one a minute, some 50 MB. Beyond, the oldest is given up.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Encodes batches and hands the segments on, in order, in a thread of its own: a slow store makes no tick late.
+    """Encodes batches and hands the segments on, in order, in a thread of its own: a slow store makes no tick
+    late.
 
-    When ``on_segment`` raises, the segment is kept and offered again with the next one, and once more at the end. A
-    `UsageError` is final: trying again would not help, so collecting stops with it.
+    When ``on_segment`` raises, the segment is kept and offered again with the next one, and once more at
+    the end. A `UsageError` is final: trying again would not help, so collecting stops with it.
 
     Parameters
     ----------
@@ -50,8 +54,8 @@ class Delivery:
         Raises
         ------
         Exception
-            What ``on_segment`` raised last, if segments are left over; `UnavailableError` in place of an error that is not
-            Reveal's own.
+            What ``on_segment`` raised last, if segments are left over; `UnavailableError` in place of an
+            error that is not Reveal's own.
         """
         self._queue.put(None)
         self._thread.join()

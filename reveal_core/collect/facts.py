@@ -20,7 +20,10 @@ def safe_label(name: str) -> str:
 
 
 def default_host() -> str:
-    """Return this host's label: its name, made safe for a path. The machine id, which never changes, is in the facts."""
+    """Return this host's label:
+
+    its name, made safe for a path. The machine id, which never changes, is in the facts.
+    """
     return safe_label(socket.gethostname())
 
 
@@ -40,9 +43,9 @@ def host_facts(root: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        Ready for JSON: ``machine_id``, ``hostname``, ``kernel``, ``os``, ``boot_id``, ``virtual``, ``cpu`` (model, sockets,
-        cores, logical), ``memory_bytes``, ``numa_nodes`` (name, cpus, memory_bytes), ``nics`` (name, address, speed_mbps),
-        ``disks`` (name, bytes, rotational, model), ``gpus``.
+        Ready for JSON: ``machine_id``, ``hostname``, ``kernel``, ``os``, ``boot_id``, ``virtual``, ``cpu``
+        (model, sockets, cores, logical), ``memory_bytes``, ``numa_nodes`` (name, cpus, memory_bytes),
+        ``nics`` (name, address, speed_mbps), ``disks`` (name, bytes, rotational, model), ``gpus``.
     """
     return {
         "machine_id": read_text(root / "etc/machine-id") or None,

@@ -9,16 +9,16 @@ from pathlib import Path
 class HostFile:
     """A file under the host's root.
 
-    Opening costs more than reading, so the file stays open; after an error it is closed and opened anew at the next
-    read, because a file of a group or namespace that came back is another file.
+    Opening costs more than reading, so the file stays open; after an error it is closed and opened anew at
+    the next read, because a file of a group or namespace that came back is another file.
 
     Parameters
     ----------
     path
         The file.
     whole
-        The kernel makes this file in one piece, so a read that leaves room in the buffer has reached its end. Files made
-        record by record may answer short in the middle and are read until nothing comes.
+        The kernel makes this file in one piece, so a read that leaves room in the buffer has reached its
+        end. Files made record by record may answer short in the middle and are read until nothing comes.
     size
         First size of the buffer in bytes; it grows with the file.
     """

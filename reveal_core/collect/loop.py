@@ -33,7 +33,9 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clocks of Linux: ``CLOCK_MONOTONIC``, ``CLOCK_BOOTTIME`` (which also counts a suspended time) and UTC."""
+    """The clocks of Linux: ``CLOCK_MONOTONIC``, ``CLOCK_BOOTTIME`` (which also counts a suspended time) and
+    UTC.
+    """
 
     def monotonic_ns(self) -> int:
         """See `Clock.monotonic_ns`."""
@@ -56,8 +58,8 @@ class SystemClock:
 class Tick:
     """One pass of the sampler.
 
-    ``number`` counts on the grid of the interval, so a lost tick leaves a gap; ``lost`` is how many were lost just before
-    this one.
+    ``number`` counts on the grid of the interval, so a lost tick leaves a gap; ``lost`` is how many were
+    lost just before this one.
     """
 
     number: int
@@ -70,9 +72,9 @@ class Tick:
 def ticks(clock: Clock, interval_s: float, count: int | None, stop: threading.Event) -> Iterator[Tick]:
     """Yield ticks on the grid of an interval until the count is used up or the event is set.
 
-    The grid starts at the first tick and is kept by the monotonic clock, whatever the work between ticks took and whatever
-    happens to the wall clock. A tick whose time has passed entirely, because the one before took too long or the machine
-    stood still, is lost: it is skipped and counted.
+    The grid starts at the first tick and is kept by the monotonic clock, whatever the work between ticks
+    took and whatever happens to the wall clock. A tick whose time has passed entirely, because the one
+    before took too long or the machine stood still, is lost: it is skipped and counted.
 
     Parameters
     ----------
@@ -81,8 +83,8 @@ def ticks(clock: Clock, interval_s: float, count: int | None, stop: threading.Ev
     count
         How long the grid is, lost ticks included; None for no end.
     stop
-        Ends it. The event is asked, not waited for: a signal handler may set it at any moment without the risk of
-        finding its lock taken.
+        Ends it. The event is asked, not waited for: a signal handler may set it at any moment without the
+        risk of finding its lock taken.
     """
     interval = round(interval_s * 1e9)
     start = clock.monotonic_ns()

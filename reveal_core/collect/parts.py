@@ -1,7 +1,7 @@
 """Parts of a source: one file each, with what is needed to parse it cheaply.
 
-Where a field lies in a file hardly ever changes, so its place is worked out once; each read checks cheaply that the
-names still stand where they stood, and works the places out anew if not.
+Where a field lies in a file hardly ever changes, so its place is worked out once; each read checks cheaply
+that the names still stand where they stood, and works the places out anew if not.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Part(ABC):
         return True
 
     def add(self, metric: str, instance: str = "", scale: float = 1.0) -> int | None:
-        """Return the slot of a channel that this part fills; None if the catalogue does not hold the metric."""
+        """Return the slot of a channel that this part fills; None if the catalogue lacks the metric."""
         slot = self.columns.add(metric, instance, scale)
         if slot is not None:
             self.owned.add(slot)
@@ -117,7 +117,8 @@ Target = tuple[str, float]
 
 
 class FieldsPart(Part):
-    """A file of names and values, one pair a line (``pgfault 12``, ``MemFree:  12 kB``, ``Node 0 MemFree: 12 kB``).
+    """A file of names and values, one pair a line (``pgfault 12``, ``MemFree:  12 kB``, ``Node 0 MemFree: 12
+    kB``).
 
     Parameters
     ----------
@@ -179,8 +180,8 @@ class FieldsPart(Part):
 class RowsPart(Part):
     """A table: a row per instance, a column per metric. Rows come and go.
 
-    A row whose values are all zero has no channels until something happens on it: an interface or disk that was never
-    used says nothing.
+    A row whose values are all zero has no channels until something happens on it: an interface or disk that
+    was never used says nothing.
     """
 
     metrics: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ import pyarrow.parquet as pq
 from reveal_core.channels import Channel
 from reveal_core.collect.columns import MISSING, Column, Columns
 from reveal_core.segment import Segment, encode_metadata
+
+if TYPE_CHECKING:
+    Array = pa.Array[Any]
 
 _INT64_MAX = 2**63 - 1
 
@@ -68,7 +71,9 @@ class Block:
         columns.end_segment()
 
     def matrix(self, rows: int) -> npt.NDArray[np.int64]:
-        """Return the samples, a row per channel and a column per tick of the segment, `MISSING` where there is none."""
+        """Return the samples, a row per channel and a column per tick of the segment, `MISSING` where there
+        is none.
+        """
         samples = np.full((len(self.columns), rows), MISSING, dtype=np.int64)
         start = 0
         for width, piece in self.pieces:
@@ -102,36 +107,52 @@ class Batch:
     blocks: list[Block]
 
 
-def encode_column(column: Column, samples: npt.NDArray[np.int64]) -> pa.Array:
-    """Return a channel's samples as stored: counters int64, the others float32; null where missing or out of range."""
+def arrow_array(
+    values: npt.NDArray[np.int64] | npt.NDArray[np.float32], valid: npt.NDArray[np.bool_]
+) -> Array:
+    """Return values with nulls as an Arrow array.
+
+    ``pyarrow.array`` would do too, but it imports pandas on the way, where that is installed: half a second
+    and 60 MB.
+    """
+    type_ = pa.float32() if values.dtype == np.float32 else pa.int64()
+    bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+    return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(values.tobytes())])
+
+
+def encode_column(column: Column, samples: npt.NDArray[np.int64]) -> Array:
+    """Return a channel's samples as stored:
+
+    counters int64, the others float32; null where missing or out of range.
+    """
     metric = column.metric
     valid = samples != MISSING
     if metric.kind == "counter":
-        values: npt.NDArray[Any] = samples if column.scale == 1.0 else samples * int(column.scale)
+        scaled: npt.NDArray[Any] = samples if column.scale == 1.0 else samples * int(column.scale)
         low: float | None = metric.minimum if metric.minimum is not None else 0
-        type_: pa.DataType = pa.int64()
     else:
-        values = samples * column.scale
+        scaled = samples * column.scale
         low = metric.minimum
-        type_ = pa.float32()
     if low is not None:
-        valid &= values >= low
+        valid &= scaled >= low
     if metric.maximum is not None:
-        valid &= values <= metric.maximum
-    return pa.array(values, type=type_, mask=~valid)
+        valid &= scaled <= metric.maximum
+    values = np.where(valid, scaled, 0)  # what stands under a null costs bytes unless it is always the same
+    return arrow_array(values if metric.kind == "counter" else values.astype(np.float32), valid)
 
 
 def encode_batch(batch: Batch) -> Segment:
     """Return a batch as a segment.
 
-    Wide: ``ts``, ``mono``, then a column per channel. Integers are delta-encoded and floats byte-stream-split, which takes
-    a third of Parquet's default (see docs/architecture.md); dictionaries and statistics of samples would only add weight.
+    Wide: ``ts``, ``mono``, then a column per channel. Integers are delta-encoded and floats
+    byte-stream-split, which takes a third of Parquet's default (see docs/architecture.md); dictionaries and
+    statistics of samples would only add weight.
     """
     rows = len(batch.ts)
     names = ["ts", "mono"]
-    arrays: list[pa.Array] = [
-        pa.array(np.frombuffer(batch.ts, dtype="datetime64[ns]"), type=pa.timestamp("ns", tz="UTC")),
-        pa.array(np.frombuffer(batch.mono, dtype=np.int64)),
+    arrays: list[Array] = [
+        pa.Array.from_buffers(pa.timestamp("ns", tz="UTC"), rows, [None, pa.py_buffer(batch.ts)]),
+        pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(batch.mono)]),
     ]
     channels: list[Channel] = []
     for block in batch.blocks:
@@ -148,11 +169,14 @@ def encode_batch(batch: Batch) -> Segment:
             names.append(block.coverage.name)
             channels.append(block.coverage)
             arrays.append(_coverage(block, present, rows))
-    schema = pa.schema(
-        [pa.field(name, values.type) for name, values in zip(names, arrays, strict=True)],
-        metadata=encode_metadata(
+    metadata: dict[bytes | str, bytes | str] = {}
+    metadata.update(
+        encode_metadata(
             host=batch.host, boot=batch.boot, sequence=batch.sequence, facts=batch.facts, channels=channels
-        ),
+        ).items()
+    )
+    schema = pa.schema(
+        [pa.field(name, values.type) for name, values in zip(names, arrays, strict=True)], metadata=metadata
     )
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -177,7 +201,7 @@ def encode_batch(batch: Batch) -> Segment:
     )
 
 
-def _coverage(block: Block, present: npt.NDArray[np.bool_], rows: int) -> pa.Array:
+def _coverage(block: Block, present: npt.NDArray[np.bool_], rows: int) -> Array:
     """Return the share of a source's living channels that gave a value at each of its reads, in percent."""
     living = [s for s, column in enumerate(block.columns) if column is not None and s not in block.gone]
     share = np.zeros(rows)
@@ -185,4 +209,4 @@ def _coverage(block: Block, present: npt.NDArray[np.bool_], rows: int) -> pa.Arr
     read[block.ticks] = bool(living)
     if living:
         share = 100.0 * present[living].mean(axis=0)
-    return pa.array(share, type=pa.float32(), mask=~read)
+    return arrow_array(share.astype(np.float32), read)

@@ -14,8 +14,8 @@ from reveal_core.collect.parts import Part
 class Source(ABC):
     """Base of every source.
 
-    A source opens its files at construction, each as a `Part`, and fills the row of its columns at every read. It never
-    raises for what a host lacks: a part that fails makes its samples missing.
+    A source opens its files at construction, each as a `Part`, and fills the row of its columns at every
+    read. It never raises for what a host lacks: a part that fails makes its samples missing.
 
     Parameters
     ----------

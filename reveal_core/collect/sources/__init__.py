@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources.cgroup import CgroupSource
+from reveal_core.collect.sources.cgroup_detail import CgroupDetailSource
 from reveal_core.collect.sources.cpufreq import CpufreqSource
 from reveal_core.collect.sources.disks import DisksSource
 from reveal_core.collect.sources.interrupts import InterruptsSource
@@ -39,6 +40,7 @@ SOURCES: tuple[type[Source], ...] = (
     NetnsSource,
     DisksSource,
     CgroupSource,
+    CgroupDetailSource,
     ThermalSource,
     PowerSource,
 )

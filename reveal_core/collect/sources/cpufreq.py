@@ -10,7 +10,10 @@ FOLDER = "sys/devices/system/cpu"
 
 
 class CpufreqSource(Source):
-    """``cpufreq/scaling_cur_freq`` of each core, in kHz. Reading it may interrupt the core, so it is read slowly."""
+    """``cpufreq/scaling_cur_freq`` of each core, in kHz.
+
+    Reading it may interrupt the core, so it is read slowly.
+    """
 
     name = "cpufreq"
     period_ms = 1000
@@ -24,7 +27,7 @@ class CpufreqSource(Source):
         """See `Source.probe`."""
         files = self._files()
         if not files:
-            return f"{self.path(FOLDER)}/cpu*/cpufreq is not there: no frequency driver (usual in virtual machines)"
+            return f"{self.path(FOLDER)}/cpu*/cpufreq is not there: usual in virtual machines"
         return self.missing(*(file for _, file in files))
 
     def open(self) -> None:

@@ -64,7 +64,7 @@ class InterruptsPart(Part):
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
-        header, *texts = data.rstrip(b"\n").split(b"\n")
+        header, *texts = [line for line in data.split(b"\n") if line]  # some kernels leave a line empty
         if (
             header != self.header
             or len(texts) != len(self.lines)

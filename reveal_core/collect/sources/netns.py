@@ -1,7 +1,7 @@
 """Protocol counters and interfaces of every network namespace in use, not of the agent's own alone.
 
-``/proc/net`` shows only the reader's namespace, so a container's retransmits are invisible there; ``/proc/PID/net`` of a
-process inside shows them.
+``/proc/net`` shows only the reader's namespace, so a container's retransmits are invisible there;
+``/proc/PID/net`` of a process inside shows them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from reveal_core.collect.sources.protocols import FILES, ProtocolsPart
 from reveal_core.collect.sources.sockstat import SockstatPart
 
 MAX_NAMESPACES = 16
-DISCOVERY_MS = 1000
+DISCOVERY_MS = 2000
 FULL_SEARCH = 10
-"""Every so many discoveries all processes are asked, else only those not yet known: entering a namespace late is rare."""
+"""Every so many discoveries all processes are asked, else only those not yet known:
+
+entering a namespace late is rare.
+"""
 NEW_FOR = 3
-"""For so many discoveries a process counts as new, because it may enter its namespace some time after it began."""
+"""For so many discoveries a process counts as new, because it may enter its namespace some time after it
+began.
+"""
 
 
 @dataclass
@@ -35,10 +40,10 @@ class Namespace:
 
 
 class NetnsSource(Source):
-    """Other namespaces, found every second, read through one process each.
+    """Other namespaces, found every two seconds, read through one process each.
 
-    An open file of a namespace keeps the namespace alive, so its files are closed at the first discovery that finds
-    no process in it. A namespace without a process has no traffic of its own and is not read.
+    An open file of a namespace keeps the namespace alive, so its files are closed at the first discovery
+    that finds no process in it. A namespace without a process has no traffic of its own and is not read.
     """
 
     name = "netns"
@@ -49,7 +54,7 @@ class NetnsSource(Source):
         self.namespaces: dict[str, Namespace] = {}
         self.ages: dict[str, int] = {}
         self.discoveries = 0
-        self.ticks_to_discovery = 0
+        self.reads_to_discovery = 0
         self.left_out = 0
 
     def probe(self) -> str | None:
@@ -75,10 +80,10 @@ class NetnsSource(Source):
 
     def read(self) -> list[int]:
         """See `Source.read`."""
-        if self.ticks_to_discovery == 0:
+        if self.reads_to_discovery == 0:
             self.discover()
-            self.ticks_to_discovery = max(1, DISCOVERY_MS // self.columns.period_ms)
-        self.ticks_to_discovery -= 1
+            self.reads_to_discovery = max(1, DISCOVERY_MS // self.columns.period_ms)
+        self.reads_to_discovery -= 1
         return super().read()
 
     def discover(self) -> None:

@@ -22,7 +22,10 @@ def _node_field(name: bytes) -> Target | None:
 
 
 class NumaSource(Source):
-    """Hits, misses and memory of each node. They move slowly, and the host's own figures come with every tick."""
+    """Hits, misses and memory of each node.
+
+    They move slowly, and the host's own figures come with every tick.
+    """
 
     name = "numa"
     period_ms = 1000

@@ -10,7 +10,7 @@ from reveal_core.collect.source import Source
 
 
 class SchedstatPart(RowsPart):
-    """``/proc/schedstat``: of a core's nine numbers the last three are run time, run delay and time slices."""
+    """``/proc/schedstat``: the last three of a core's nine numbers: run time, run delay, time slices."""
 
     metrics = ("sched.run_time", "sched.run_delay", "sched.timeslices")
     idle_rows = True

@@ -9,7 +9,9 @@ from reveal_core.collect.parts import RowsPart
 from reveal_core.collect.source import Source
 
 FIELDS = (0, 1, 2, 9, 10)
-"""Places of processed, dropped, time_squeeze, received_rps and flow_limit_count; the others are always zero or no counts."""
+"""Places of processed, dropped, time_squeeze, received_rps and flow_limit_count; the others are always zero
+or no counts.
+"""
 CORE = 12
 """Place of the core's number, written by Linux 5.10 and later; before, a row's place was all there was."""
 

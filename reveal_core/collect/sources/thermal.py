@@ -14,7 +14,10 @@ SENSORS = "sys/class/hwmon"
 
 
 class ThermalSource(Source):
-    """Thermal zones and hwmon sensors, in thousandths of a degree. Some drivers ask slow hardware, so it is read slowly."""
+    """Thermal zones and hwmon sensors, in thousandths of a degree.
+
+    Some drivers ask slow hardware, so it is read slowly.
+    """
 
     name = "thermal"
     period_ms = 2000

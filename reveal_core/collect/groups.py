@@ -1,0 +1,166 @@
+"""Control groups: which there are, and which of them use something."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from reveal_core.collect.columns import Columns
+from reveal_core.collect.files import HostFile, read_text
+from reveal_core.collect.parts import Part
+from reveal_core.collect.source import Source
+
+FOLDER = "sys/fs/cgroup"
+MAX_GROUPS = 64
+"""Most groups read at once; beyond, those that used most CPU since the last look come first."""
+MAX_VISITED = 2000
+"""Most groups looked at when searching, so that a host with very many of them costs no more."""
+V1_MARKS = {
+    "cpu": "cpu.stat",
+    "cpuacct": "cpuacct.usage",
+    "memory": "memory.usage_in_bytes",
+    "blkio": "blkio.throttle.io_service_bytes",
+}
+"""Controllers of version 1 that are read, each with a file by which it is known."""
+UNIFIED = "v2"
+"""Stands for the one hierarchy of version 2."""
+
+
+def hierarchies(top: Path) -> dict[str, str]:
+    """Return the folder of each controller of version 1, or ``{"v2": …}``; empty where there is none."""
+    if (top / "cgroup.controllers").exists():
+        return {UNIFIED: str(top)}
+    folders = [path for path in sorted(top.iterdir()) if path.is_dir()] if top.is_dir() else []
+    found: dict[str, str] = {}
+    for controller, mark in V1_MARKS.items():
+        for folder in folders:
+            if controller in folder.name.split(",") and (folder / mark).exists():
+                found.setdefault(controller, str(folder))
+    return found
+
+
+def walk(base: str, limit: int) -> Iterator[str]:
+    """Yield the groups below a hierarchy's root by path, shallow ones first, at most ``limit``."""
+    waiting = deque([""])
+    while waiting and limit > 0:
+        group = waiting.popleft()
+        try:
+            with os.scandir(f"{base}/{group}") as entries:
+                children = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            continue  # the group went away while we looked
+        for child in children[:limit]:
+            name = f"{group}/{child}" if group else child
+            yield name
+            waiting.append(name)
+        limit -= len(children)
+
+
+@dataclass
+class Group:
+    """A control group: its folder under each controller."""
+
+    folders: dict[str, str] = field(default_factory=dict)
+
+    def file(self, controller: str, name: str) -> HostFile | None:
+        """Return a file of the group, None where the group or the kernel has none."""
+        folder = self.folders.get(controller)
+        path = Path(folder, name) if folder else None
+        return HostFile(path, whole=True) if path is not None and path.exists() else None
+
+    def cpu_usage(self) -> int:
+        """Return the CPU time used, in ns; 0 if no controller tells."""
+        if UNIFIED in self.folders:
+            words = (read_text(Path(self.folders[UNIFIED], "cpu.stat")) or "").split()
+            return int(words[1]) * 1000 if words[:1] == ["usage_usec"] and words[1].isdigit() else 0
+        text = (
+            read_text(Path(self.folders["cpuacct"], "cpuacct.usage")) if "cpuacct" in self.folders else None
+        )
+        return int(text) if text and text.isdigit() else 0
+
+    def uses_memory(self) -> bool:
+        """Return whether memory is charged to the group."""
+        if UNIFIED in self.folders:
+            text = read_text(Path(self.folders[UNIFIED], "memory.current"))
+        elif "memory" in self.folders:
+            text = read_text(Path(self.folders["memory"], "memory.usage_in_bytes"))
+        else:
+            return False
+        return text not in (None, "", "0")
+
+
+class GroupSource(Source):
+    """A source that reads files of the groups that use something.
+
+    The root group repeats the host and is left out, and so is a group that uses neither CPU nor memory.
+    Groups are looked for every ``discovery_ms``.
+    """
+
+    discovery_ms: ClassVar[int] = 2000
+
+    def __init__(self, root: Path, columns: Columns) -> None:
+        super().__init__(root, columns)
+        self.hierarchies: dict[str, str] = {}
+        self.groups: dict[str, list[Part]] = {}
+        self.usage: dict[str, int] = {}
+        self.left_out = 0
+        self.reads_to_discovery = 0
+
+    @abstractmethod
+    def group_parts(self, name: str, group: Group) -> Iterator[Part]:
+        """Yield what is read of a group."""
+
+    def probe(self) -> str | None:
+        """See `Source.probe`."""
+        self.hierarchies = hierarchies(self.path(FOLDER))
+        if not self.hierarchies:
+            return f"{self.path(FOLDER)} holds no controller for CPU, memory or block I/O"
+        return None
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Source.notes`."""
+        if not self.left_out:
+            return []
+        return [f"{self.left_out} more groups are active than the {MAX_GROUPS} that are read"]
+
+    def open(self) -> None:
+        """See `Source.open`."""
+
+    def read(self) -> list[int]:
+        """See `Source.read`."""
+        if self.reads_to_discovery == 0:
+            self.discover()
+            self.reads_to_discovery = max(1, self.discovery_ms // self.columns.period_ms)
+        self.reads_to_discovery -= 1
+        return super().read()
+
+    def discover(self) -> None:
+        """Look for groups that came and went."""
+        found: dict[str, Group] = {}
+        for controller, base in self.hierarchies.items():
+            for name in walk(base, MAX_VISITED):
+                found.setdefault(name, Group()).folders[controller] = f"{base}/{name}"
+        for name in [name for name in self.groups if name not in found]:
+            for part in self.groups.pop(name):
+                part.close()
+        usage = {name: group.cpu_usage() for name, group in found.items() if name not in self.groups}
+        growth = {name: used - self.usage.get(name, 0) for name, used in usage.items()}
+        active = [name for name in usage if growth[name] > 0 or found[name].uses_memory()]
+        room = MAX_GROUPS - len(self.groups)
+        active.sort(key=lambda name: (-growth[name], name))
+        for name in active[:room]:
+            self.groups[name] = list(self.group_parts(name, found[name]))
+        self.left_out = len(active[room:])
+        self.usage = usage
+        self.parts = [part for parts in self.groups.values() for part in parts]
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        super().close()
+        self.groups.clear()
