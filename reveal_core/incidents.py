@@ -34,7 +34,8 @@ class MetricEvidence:
     first_moved_s
         Seconds from the incident's start until it left its band (what moved first); None if not told.
     part, statistic
-        What of the metric moved: ``value``, or ``mean``, ``max`` or ``imbalance`` across instances; its ``level`` or ``spread``.
+        What of the metric moved: ``value``, or ``mean``, ``max`` or ``imbalance`` across instances; its
+        ``level`` or ``spread``.
     stands_for
         Metrics that move with it and were pruned in its favour.
     """
@@ -58,8 +59,9 @@ class MetricEvidence:
 class CauseFinding:
     """An entry of the cause catalogue that explains an incident.
 
-    ``confidence`` is 0 to 1. ``evidence`` and ``against`` are sentences with values and units. ``same_signals`` names
-    causes that this host's signals cannot tell from this one, with the reason in ``caveat``.
+    ``confidence`` is 0 to 1. ``evidence`` and ``against`` are sentences with values and units.
+    ``same_signals`` names causes that this host's signals cannot tell from this one, with the reason in
+    ``caveat``.
     """
 
     id: str
@@ -80,8 +82,8 @@ class CauseFinding:
 class Incident:
     """Anomalous windows of one host that belong together.
 
-    ``severity`` is the number of detectors that agree; ``probability`` the tail probability of the strangest window
-    on a healthy host (small is strange); ``score`` its fused score over its threshold.
+    ``severity`` is the number of detectors that agree; ``probability`` the tail probability of the strangest
+    window on a healthy host (small is strange); ``score`` its fused score over its threshold.
     """
 
     id: str

@@ -102,9 +102,9 @@ def analyse(
     scores = model.score_windows(windows)
     incidents = build_incidents(scores, model.excursions(windows), series, profile)
     notes = []
-    if model.provisional_:
+    if model.ensemble_.provisional_:
         notes.append(
             f"The alarm rate is provisional: the model learned from {model.history_s / 60:.0f} minutes, "
-            f"and a budget per day needs a day; the threshold is {model.threshold_rule_}."
+            f"and a budget per day needs a day; the threshold is {model.ensemble_.threshold_rule_}."
         )
     return Analysis(telemetry.host, series, windows, scores, incidents, tuple(notes))

@@ -1,4 +1,4 @@
-"""The model of what a host looks like while it is healthy: features, scaling, detectors, calibration, threshold."""
+"""The model of what a host looks like while it is healthy, from features to thresholds."""
 
 from __future__ import annotations
 
@@ -13,37 +13,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from reveal_core.catalog import load_catalog
 from reveal_core.catalog.floors import floor_of
-from reveal_core.detect.base import Array, Detector
-from reveal_core.detect.calibration import TailCalibration
+from reveal_core.detect.base import Array
 from reveal_core.detect.contributions import Excursions
-from reveal_core.detect.excess import ExcessDetector
-from reveal_core.detect.forest import IsolationForestDetector
+from reveal_core.detect.ensemble import DetectorEnsemble
 from reveal_core.detect.fusion import fuse
-from reveal_core.detect.mahalanobis import PCAMahalanobisDetector
-from reveal_core.detect.scaling import BandScaler
-from reveal_core.detect.threshold import (
-    DAY_S,
-    Threshold,
-    budget_threshold,
-    margin_threshold,
-    percentile_threshold,
-)
-from reveal_core.detect.zscore import ZScoreDetector
 from reveal_core.errors import UsageError
 from reveal_core.features.pruning import prune
 from reveal_core.features.rates import CHANGE_SUFFIX
-from reveal_core.profiles import Profile, profile_from
+from reveal_core.profiles import profile_from
 from reveal_core.scores import Scores
 from reveal_core.windows import Feature, Windows
-
-DETECTORS: dict[str, type[Detector]] = {
-    c.__name__: c for c in (ZScoreDetector, PCAMahalanobisDetector, IsolationForestDetector, ExcessDetector)
-}
 
 MIN_WINDOWS = 30
 """Fewer healthy windows than this cannot be split into blocks that each say something."""
@@ -87,11 +70,12 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     features_
-        The features that move, each as a dict of `Feature`'s fields; the model scales all of them, so that pruned ones can still explain.
+        The features that move, each as a dict of `Feature`'s fields; the model scales all of them, so that
+        pruned ones can still explain.
     kept_
         Columns of ``features_`` that the detectors see.
-    held_out_
-        Fused scores of healthy windows by detectors that did not see them.
+    ensemble_
+        Scaler, detectors, calibration and thresholds.
     """
 
     def __init__(self, profile: dict[str, Any], seed: int = 0) -> None:
@@ -113,7 +97,8 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         count = sum(f.height for f in frames)
         if count < MIN_WINDOWS:
             raise UsageError(
-                f"{count} windows of healthy telemetry are too few to learn from: at least {MIN_WINDOWS} are needed"
+                f"{count} windows of healthy telemetry are too few to learn from: "
+                f"at least {MIN_WINDOWS} are needed"
             )
         by_name: dict[str, Feature] = {}
         for w in windows:
@@ -136,18 +121,23 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         self.trained_from_ns_ = int(min(s[0] for s in starts))
         self.trained_to_ns_ = int(max(s[-1] for s in starts) + round(profile.window_s * 1e9))
         self.n_windows_ = count
-        held_out = self._cross_fit(X, profile)
-        self.calibrations_ = [TailCalibration().fit(held_out[:, j]) for j in range(held_out.shape[1])]
-        logs = self._log_tails(held_out)
-        self.held_out_ = fuse(logs)
-        times_s = np.concatenate(starts) / 1e9
-        self._set_thresholds(held_out, times_s, profile)
-        self.scaler_, self.detectors_ = self._fit_detectors(X, profile)
+        self.ensemble_ = DetectorEnsemble(
+            detectors=profile.detectors,
+            floors=self.floors_,
+            kept=self.kept_,
+            threshold=profile.threshold,
+            margin=profile.margin,
+            percentile=profile.percentile,
+            alarm_budget=profile.alarm_budget,
+            folds=profile.folds,
+            overlap=max(0, round(profile.window_s / profile.stride_s) - 1),
+            seed=self.seed,
+        ).fit(X, np.concatenate(starts) / 1e9)
         self.contribution_means_ = self._contribution_means(X)
         return self
 
     def _floors(self, features: Sequence[Feature]) -> Array:
-        """Smallest scale per feature; one event in a window is a spread of rate/√samples, so spreads get more room."""
+        """Smallest scale per feature; one event in a window is a spread of rate/√samples: more room."""
         profile = profile_from(self.profile)
         samples = profile.window_s / 0.1
         floors = []
@@ -157,65 +147,9 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             floors.append(floor * np.sqrt(samples) if f.statistic != "level" and is_rate else floor)
         return np.array(floors, dtype=np.float64)
 
-    def _fit_detectors(self, X: Array, profile: Profile) -> tuple[BandScaler, list[Detector]]:
-        scaler = BandScaler(floors=self.floors_).fit(X)
-        z = scaler.transform(X)[:, self.kept_]
-        detectors = []
-        for name, cls, parameters in profile.detectors:
-            if cls not in DETECTORS:
-                raise UsageError(
-                    f"detector {name}: unknown class {cls!r}: choose from {', '.join(DETECTORS)}"
-                )
-            detector = DETECTORS[cls](**dict(parameters))
-            if "random_state" in detector.get_params():
-                detector.set_params(random_state=self.seed)
-            detectors.append(detector.fit(z))
-        return scaler, detectors
-
-    def _cross_fit(self, X: Array, profile: Profile) -> Array:
-        """Scores of each block of history by detectors fitted on the others, shape (n_windows, n_detectors).
-
-        Windows that overlap the block are left out of the fit.
-        """
-        n = len(X)
-        overlap = max(0, round(profile.window_s / profile.stride_s) - 1)
-        scores = np.zeros((n, len(profile.detectors)))
-        for block in np.array_split(np.arange(n), max(2, profile.folds)):
-            outside = np.ones(n, dtype=bool)
-            outside[max(0, block[0] - overlap) : block[-1] + 1 + overlap] = False
-            scaler, detectors = self._fit_detectors(X[outside], profile)
-            z = scaler.transform(X[block])[:, self.kept_]
-            scores[block] = np.column_stack([d.anomaly_score(z) for d in detectors])
-        return scores
-
-    def _log_tails(self, scores: Array) -> Array:
-        return np.column_stack([c.log_tail(scores[:, j]) for j, c in enumerate(self.calibrations_)])
-
-    def _set_thresholds(self, held_out: Array, times_s: Array, profile: Profile) -> None:
-        def choose(scores: Array) -> Threshold:
-            if profile.threshold == "percentile":
-                return percentile_threshold(scores, profile.percentile)
-            if profile.threshold != "budget":
-                raise UsageError(f"unknown threshold {profile.threshold!r}: choose budget or percentile")
-            if times_s[-1] - times_s[0] < DAY_S:
-                return margin_threshold(scores, profile.margin)
-            return budget_threshold(scores, times_s, profile.alarm_budget)
-
-        fused = choose(self.held_out_)
-        self.threshold_, self.threshold_rule_ = fused.value, fused.rule
-        self.provisional_ = fused.provisional
-        # A single detector agrees when it alone would raise an alarm by the same rule.
-        self.member_thresholds_ = np.array([choose(held_out[:, j]).value for j in range(held_out.shape[1])])
-
     def _contribution_means(self, X: Array) -> dict[str, float]:
-        total = np.zeros(len(self.kept_))
-        z = self.scaler_.transform(X)[:, self.kept_]
-        for detector in self.detectors_:
-            part = detector.contributions(z)
-            whole = part.sum(axis=1, keepdims=True)
-            total += (part / np.where(whole > 0, whole, 1.0)).mean(axis=0)
         means: dict[str, float] = {}
-        for column, value in zip(self.kept_, total / len(self.detectors_), strict=True):
+        for column, value in zip(self.kept_, self.ensemble_.contribution_shares(X), strict=True):
             metric = self.features_[column]["metric"]
             means[metric] = means.get(metric, 0.0) + float(value)
         return means
@@ -239,7 +173,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         return [f["name"] for f in self.features_]
 
     def align(self, windows: Windows) -> Array:
-        """Return the model's features of a host's windows, shape (n_windows, n_features), NaN where the host has none.
+        """Return the model's features of a host's windows, NaN where the host has none.
 
         Raises
         ------
@@ -250,39 +184,29 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         missing = [n for n in self.feature_names if n not in names]
         if 2 * len(missing) > len(self.features_):
             raise UsageError(
-                f"the model expects other features: {windows.host} lacks {len(missing)} of {len(self.features_)}, "
-                f"among them {missing[0]}"
+                f"the model expects other features: {windows.host} lacks {len(missing)} of "
+                f"{len(self.features_)}, among them {missing[0]}"
             )
         return matrix(windows.frame, self.features)
 
-    def score_matrix(self, X: ArrayLike) -> Bunch:
-        """Return member scores, -ln p, fused score and severity of aligned features."""
-        check_is_fitted(self)
-        z = self.scaler_.transform(X)[:, self.kept_]
-        members = np.column_stack([d.anomaly_score(z) for d in self.detectors_])
-        logs = self._log_tails(members)
-        severity = (members > self.member_thresholds_).sum(axis=1)
-        return Bunch(members=members, logs=logs, fused=fuse(logs), severity=severity)
-
     def score_windows(self, windows: Windows) -> Scores:
-        """Return the scores of a host's windows; a window without samples has score 0 and is never anomalous."""
+        """Return the scores of a host's windows; one without samples has score 0 and is never anomalous."""
         X = self.align(windows)
         profile = profile_from(self.profile)
         names = tuple(name for name, _, _ in profile.detectors)
         present = windows.frame["coverage"].to_numpy() > 0.0
-        result = self.score_matrix(X)
-        fused = np.where(present, result.fused, 0.0)
-        severity = np.where(present, result.severity, 0)
-        if profile.agreement:
-            anomalous = severity >= profile.agreement
-        else:
-            anomalous = fused > self.threshold_
+        members = self.ensemble_.member_scores(X)
+        logs = self.ensemble_.log_tails(members)
+        fused = np.where(present, fuse(logs), 0.0)
+        severity = np.where(present, (members > self.ensemble_.member_thresholds_).sum(axis=1), 0)
+        threshold = self.ensemble_.threshold_
+        anomalous = severity >= profile.agreement if profile.agreement else fused > threshold
         columns = {
-            **{f"score/{n}": result.members[:, j] for j, n in enumerate(names)},
-            **{f"p/{n}": np.exp(-result.logs[:, j]) for j, n in enumerate(names)},
+            **{f"score/{n}": members[:, j] for j, n in enumerate(names)},
+            **{f"p/{n}": np.exp(-logs[:, j]) for j, n in enumerate(names)},
             "fused": fused,
             "probability": np.exp(-fused),
-            "threshold": np.full(len(fused), self.threshold_),
+            "threshold": np.full(len(fused), threshold),
             "severity": severity.astype(np.int64),
             "anomalous": anomalous,
         }
@@ -292,21 +216,24 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     def excursions(self, windows: Windows) -> Excursions:
         """Return how far each feature left its healthy band in each window."""
         X = self.align(windows)
+        scaler = self.ensemble_.scaler_
         return Excursions(
             features=self.features,
             start_ns=windows.frame["start"].dt.epoch("ns").to_numpy(),
             values=X,
-            z=self.scaler_.transform(X),
-            excess=self.scaler_.excess(X),
-            low=self.scaler_.low_,
-            high=self.scaler_.high_,
-            centre=self.scaler_.centre_,
+            z=scaler.transform(X),
+            excess=scaler.excess(X),
+            low=scaler.low_,
+            high=scaler.high_,
+            centre=scaler.centre_,
             stands_for={name: tuple(group) for name, group in self.groups_.items()},
         )
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the fused score over its threshold for aligned features, shape (n_windows,); above 1 is an alarm."""
-        return np.asarray(self.score_matrix(X).fused / self.threshold_)
+        """Return the fused score over its threshold of aligned features, (n_windows,); above 1 alarms."""
+        ensemble = self.ensemble_
+        members = ensemble.member_scores(np.asarray(X, dtype=np.float64))
+        return np.asarray(fuse(ensemble.log_tails(members)) / ensemble.threshold_)
 
     # what is told about the model
 
@@ -323,9 +250,9 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             "still": self.n_still_,
             "trained_from_ns": self.trained_from_ns_,
             "trained_to_ns": self.trained_to_ns_,
-            "threshold": self.threshold_,
-            "threshold_rule": self.threshold_rule_,
-            "provisional": self.provisional_,
+            "threshold": self.ensemble_.threshold_,
+            "threshold_rule": self.ensemble_.threshold_rule_,
+            "provisional": self.ensemble_.provisional_,
             "feature_hash": hashlib.sha256(json.dumps(self.feature_names).encode()).hexdigest()[:16],
         }
 
@@ -342,16 +269,16 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             "windows": float(self.n_windows_),
             "features": float(len(self.kept_)),
             "features_pruned": float(self.n_considered_ - len(self.kept_)),
-            "threshold": self.threshold_,
-            "held_out_score_median": float(np.median(self.held_out_)),
-            "held_out_score_p99": float(np.quantile(self.held_out_, 0.99)),
-            "held_out_score_max": float(self.held_out_.max()),
+            "threshold": self.ensemble_.threshold_,
+            "held_out_score_median": float(np.median(self.ensemble_.held_out_)),
+            "held_out_score_p99": float(np.quantile(self.ensemble_.held_out_, 0.99)),
+            "held_out_score_max": float(self.ensemble_.held_out_.max()),
         }
 
     @property
     def validation_scores(self) -> Array:
         """Fused scores of healthy windows by detectors that did not see them, shape (n_windows,)."""
-        return np.asarray(self.held_out_)
+        return np.asarray(self.ensemble_.held_out_)
 
     @property
     def contribution_means(self) -> dict[str, float]:

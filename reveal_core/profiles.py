@@ -28,15 +28,16 @@ class Profile:
     detectors
         Name to class name and parameters, in the order of `reveal_core.model`.
     threshold, margin, percentile, alarm_budget
-        ``budget`` (false incidents per host and day; with less than a day of history, ``margin`` times the healthy maximum)
-        or ``percentile`` of healthy scores.
+        ``budget`` (false incidents per host and day; with less than a day of history, ``margin`` times the
+        healthy maximum) or ``percentile`` of healthy scores.
     agreement
         0: the fused score decides. Above: that many detectors must be beyond their own threshold.
     folds
         Blocks of history for held-out scores.
     clear_ratio, gap_s, cooldown_s, minimum_windows
-        When an incident ends: below this share of the threshold for ``gap_s``; what begins within ``cooldown_s`` after it and shows
-        the same signals belongs to it; and how many windows an incident needs.
+        When an incident ends: below this share of the threshold for ``gap_s``; what begins within
+        ``cooldown_s`` after it and shows the same signals belongs to it; and how many windows an incident
+        needs.
     """
 
     name: str = "default"

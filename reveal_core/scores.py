@@ -11,9 +11,10 @@ import polars as pl
 class Scores:
     """One row per window of one host.
 
-    ``frame`` columns: ``start`` and ``end`` (``Datetime("ns", "UTC")``), ``coverage`` (share of expected samples, 0 to 1),
-    ``score/<detector>`` (higher is stranger), ``p/<detector>`` (calibrated tail probability), ``fused``,
-    ``probability``, ``threshold``, ``severity`` (detectors beyond their own threshold), ``anomalous`` (Boolean).
+    ``frame`` columns: ``start`` and ``end`` (``Datetime("ns", "UTC")``), ``coverage`` (share of expected
+    samples, 0 to 1), ``score/<detector>`` (higher is stranger), ``p/<detector>`` (calibrated tail
+    probability), ``fused``, ``probability``, ``threshold``, ``severity`` (detectors beyond their own
+    threshold), ``anomalous`` (Boolean).
     """
 
     host: str

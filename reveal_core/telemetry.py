@@ -19,9 +19,9 @@ class Telemetry:
     host
         The host's label.
     frame
-        ``ts`` (``Datetime("ns", "UTC")``), ``mono`` (``Int64``, ns since boot), then a column per channel: counters raw
-        (``Int64``), gauges ``Float32``. Sorted by ``ts``. A null is a sample that is missing. A channel that
-        only some segments hold is null elsewhere.
+        ``ts`` (``Datetime("ns", "UTC")``), ``mono`` (``Int64``, ns since boot), then a column per channel:
+        counters raw (``Int64``), gauges ``Float32``. Sorted by ``ts``. A null is a sample that is missing. A
+        channel that only some segments hold is null elsewhere.
     channels
         By column name.
     facts
@@ -38,8 +38,8 @@ class Telemetry:
 class Series:
     """Physical values of one host: rates of counters, levels of gauges, derived metrics.
 
-    ``frame`` holds ``ts`` and one ``Float64`` column per channel, in the unit that the channel names; nothing in it
-    is a cumulative count. A null is a value that could not be known.
+    ``frame`` holds ``ts`` and one ``Float64`` column per channel, in the unit that the channel names; nothing
+    in it is a cumulative count. A null is a value that could not be known.
     """
 
     host: str

@@ -56,7 +56,8 @@ def _incident(
     shares = subsystem_shares(moved)
     if causes:
         shares = blend(shares, causes[0].subsystem, causes[0].confidence)
-    # A window first crosses the threshold when what is new lies in its last stride: there the incident begins.
+    # A window first crosses the threshold when what is new lies in its last stride: there the incident
+    # begins.
     lead = timedelta(seconds=profile.window_s - profile.stride_s)
     start = utc(int(excursions.start_ns[span.first])) + lead
     end = utc(int(excursions.start_ns[span.last])) + timedelta(seconds=profile.stride_s)
@@ -87,7 +88,7 @@ def _incident(
 
 
 def _fingerprint(host: str, subsystem: str, causes: Sequence[CauseFinding], metrics: Sequence[str]) -> str:
-    """Same host and same cause (or, without one, same leading metrics): same fingerprint, whenever it happens."""
+    """Same host and cause (or, without one, leading metrics): same fingerprint, whenever it happens."""
     what = causes[0].id if causes else "+".join(sorted(metrics))
     return hashlib.sha256(f"{host}|{subsystem}|{what}".encode()).hexdigest()[:16]
 

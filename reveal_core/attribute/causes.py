@@ -1,4 +1,4 @@
-"""The cause catalogue: signatures over directions of metrics, as data in ``causes.toml``, and how they are matched."""
+"""The cause catalogue, signatures over directions of metrics in ``causes.toml``, and how they match."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _HALF = 3.0
 class Term:
     """A signal that a cause moves.
 
-    ``metrics`` are alternatives (shell patterns); the one that moved furthest in ``direction`` speaks. ``part`` and ``statistic`` restrict it to
-    such features; ``says`` words the evidence. A ``required`` term must have moved.
+    ``metrics`` are alternatives (shell patterns); the one that moved furthest in ``direction`` speaks.
+    ``part`` and ``statistic`` restrict it to such features; ``says`` words the evidence. A ``required`` term
+    must have moved.
     """
 
     metrics: tuple[str, ...]
@@ -84,7 +85,7 @@ def load_causes() -> tuple[Cause, ...]:
     text = files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
     causes: list[Cause] = []
     for entry in tomllib.loads(text)["cause"]:
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
         values["terms"] = _terms(entry["terms"], entry["id"])
         values["against"] = _terms(entry.get("against", ()), entry["id"])
         cause = Cause(**values)
@@ -135,8 +136,8 @@ def match(
 
     Notes
     -----
-    Confidence is the weighted mean strength of the terms, times the strength of the weakest required one, less the weighted strength
-    of what speaks against it.
+    Confidence is the weighted mean strength of the terms, times the strength of the weakest required one,
+    less the weighted strength of what speaks against it.
     """
     total = sum(t.weight for t in cause.terms)
     support, weakest = 0.0, 1.0

@@ -1,4 +1,4 @@
-"""What a person is shown for a metric: its value beside its normal band, on which instance, and since when."""
+"""What a person is shown for a metric: its value beside its normal band, where, and since when."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEFORE = timedelta(seconds=20)
 
 
 def instance_of(series: Series, metric: str, start: datetime, end: datetime, direction: str) -> str:
-    """Return the instance of a metric that moved furthest: by its mean in the incident against that just before.
+    """Return the instance of a metric that moved furthest, by its mean against that just before.
 
     ``""`` where the metric has no instances, or none with samples.
     """
@@ -48,7 +48,7 @@ def instance_of(series: Series, metric: str, start: datetime, end: datetime, dir
 
 
 def first_moved(excursions: Excursions, column: int, first: int, last: int, stride_s: float) -> float | None:
-    """Return seconds from an incident's first window until a feature left its band; negative if it did before."""
+    """Return seconds from an incident's first window until a feature left its band; negative if before."""
     begin = max(0, first - _LOOK_BACK)
     out = np.flatnonzero(np.abs(excursions.excess[begin : last + 1, column]) >= _MOVED)
     return float((begin + int(out[0]) - first) * stride_s) if len(out) else None

@@ -1,7 +1,8 @@
 """Which metrics and subsystems explain an incident.
 
-The rule is made to explain, not taken from a detector: how far each metric's level lay beyond its healthy band, pooled over the incident's
-windows, and per subsystem the mean of its five furthest metrics, so that a subsystem is not favoured for having more of them.
+The rule is made to explain, not taken from a detector: how far each metric's level lay beyond its healthy
+band, pooled over the incident's windows, and per subsystem the mean of its five furthest metrics, so that a
+subsystem is not favoured for having more of them.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from reveal_core.detect.contributions import Excursions
 from reveal_core.incidents import SubsystemShare
 
 FURTHEST = 5
-"""Metrics per subsystem that are pooled; of the numbers tried on injected faults the one that explained best."""
+"""Metrics per subsystem that are pooled; of the numbers tried on injected faults this explained best."""
 
 
 @dataclass(frozen=True)
 class Movement:
     """How far a metric moved in an incident, by its feature that moved furthest.
 
-    ``column`` is the feature's column; ``excess`` the signed pooled excess beyond the healthy band in standard units; ``peak`` the number of the
-    window where it was furthest out.
+    ``column`` is the feature's column; ``excess`` the signed pooled excess beyond the healthy band in
+    standard units; ``peak`` the number of the window where it was furthest out.
     """
 
     metric: str

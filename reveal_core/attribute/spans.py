@@ -12,6 +12,18 @@ from reveal_core.profiles import Profile
 
 Array = NDArray[np.float64]
 
+_SAME = 0.5
+"""Similarity above which two sets of windows show the same signals."""
+
+_OTHER = 0.3
+"""Similarity below which they show others."""
+
+_YOUNG = 4
+"""Windows an incident needs before another can take over: its looks change while the window fills."""
+
+_LASTING = 3
+"""Windows that must agree on the new looks."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -31,7 +43,7 @@ class Span:
 
 
 def similarity(excess: Array, one: Sequence[int], other: Sequence[int]) -> float:
-    """Return how alike two sets of windows are in what left its band: cosine of log(1 + mean excess), 0 to 1."""
+    """Return how alike two sets of windows are in what left its band: cosine of log(1 + mean excess)."""
     a = np.log1p(np.abs(excess[list(one)]).mean(axis=0))
     b = np.log1p(np.abs(excess[list(other)]).mean(axis=0))
     norm = float(np.linalg.norm(a) * np.linalg.norm(b))
@@ -54,13 +66,15 @@ def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, pro
 
     Notes
     -----
-    An incident goes on while the score stays above ``clear_ratio`` of the threshold, and through calm of up to ``gap_s``: an after-effect
-    of a fault (a queue that drains, a cache that refills) is no fault of its own. What begins later, within ``cooldown_s``, belongs
-    to it only if the same signals are out of their bands.
+    An incident goes on while the score stays above ``clear_ratio`` of the threshold, and through calm of up
+    to ``gap_s``: an after-effect of a fault (a queue that drains, a cache that refills) is no fault of its
+    own. What begins later, within ``cooldown_s``, belongs to it only if the same signals are out of their
+    bands.
     """
     gap = round(profile.gap_s / profile.stride_s)
     cooldown = round(profile.cooldown_s / profile.stride_s)
-    # A window of w strides stays strange for w - 1 strides after the cause has gone; the calm begins after these.
+    # A window of w strides stays strange for w - 1 strides after the cause has gone; the calm begins after
+    # these.
     overlap = round(profile.window_s / profile.stride_s) - 1
     raw: list[list[int]] = []
     alive = -(10**9)
@@ -73,12 +87,41 @@ def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, pro
             alive = index
         elif raw and ratio[index] > profile.clear_ratio and index - alive <= gap + 1:
             alive = index
+    parts = [part for windows in raw for part in split(windows, excess)]
     merged: list[list[int]] = []
-    for windows in raw:
+    for windows in parts:
         if merged:
             calm = windows[0] - merged[-1][-1] - 1 - overlap
-            if calm <= cooldown and similarity(excess, merged[-1], windows) > 0.5:
+            if 0 < calm <= cooldown and similarity(excess, merged[-1], windows) > _SAME:
                 merged[-1].extend(windows)
                 continue
         merged.append(list(windows))
     return [Span(tuple(w)) for w in merged if len(w) >= profile.minimum_windows]
+
+
+def split(windows: Sequence[int], excess: Array) -> list[list[int]]:
+    """Return a run of anomalous windows in parts, a new one where other signals take over.
+
+    A new fault while the old one's after-effects keep the score up is a new incident. It is told by what is
+    out of its band: the new windows are unlike what the incident looked like so far, and alike among
+    themselves.
+    """
+    parts: list[list[int]] = [[windows[0]]]
+    position = 1
+    while position < len(windows):
+        current = parts[-1]
+        ahead = list(windows[position : position + _LASTING])
+        fresh = (
+            len(current) >= _YOUNG
+            and len(ahead) == _LASTING
+            and similarity(excess, current[-_YOUNG:], ahead) < _OTHER
+            and similarity(excess, current, ahead) < _OTHER
+            and similarity(excess, ahead[:1], ahead[1:]) > _SAME
+        )
+        if fresh:
+            parts.append(ahead)
+            position += _LASTING
+        else:
+            current.append(windows[position])
+            position += 1
+    return parts

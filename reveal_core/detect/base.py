@@ -21,7 +21,8 @@ class Detector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     offset_
-        Score beyond which `predict` calls a window an outlier: the (1 - contamination) quantile of the training scores.
+        Score beyond which `predict` calls a window an outlier: the (1 - contamination) quantile of the
+        training scores.
     """
 
     contamination: float

@@ -22,13 +22,15 @@ class TailCalibration(BaseEstimator):  # type: ignore[misc]
     max_shape
         Largest shape of the tail.
     min_exceedances
-        With fewer scores beyond the quantile the shape cannot be told: the tail is then exponential (shape 0).
+        With fewer scores beyond the quantile the shape cannot be told: the tail is then exponential (shape
+        0).
 
     Notes
     -----
-    Shape and scale by probability-weighted moments (Hosking and Wallis 1987, eq. 7): with ``a0`` the mean excess and ``a1`` the mean of
-    excess times (1 - F), ``shape = a0 / (a0 - 2 a1) - 2`` in Hosking's sign, here turned so that heavy tails are positive.
-    Fit it on scores of windows that the detector was not fitted on.
+    Shape and scale by probability-weighted moments (Hosking and Wallis 1987, eq. 7): with ``a0`` the mean
+    excess and ``a1`` the mean of excess times (1 - F), ``shape = a0 / (a0 - 2 a1) - 2`` in Hosking's sign,
+    here turned so that heavy tails are positive. Fit it on scores of windows that the detector was not fitted
+    on.
     """
 
     def __init__(self, *, quantile: float = 0.95, max_shape: float = 0.9, min_exceedances: int = 50) -> None:
@@ -65,9 +67,8 @@ class TailCalibration(BaseEstimator):  # type: ignore[misc]
         above = n - np.searchsorted(self.sorted_, s, side="left")
         body = -np.log((above + 1.0) / (n + 1.0))
         excess = np.maximum(s - self.start_, 0.0) / self.scale_
-        if self.shape_ > 1e-6:
-            tail = np.log1p(self.shape_ * excess) / self.shape_
-        else:
-            tail = excess
+        heavy = self.shape_ > 1e-6
+        tail = np.log1p(self.shape_ * excess) / self.shape_ if heavy else excess
         begin = -np.log(1.0 - self.quantile)
-        return np.where(s > self.start_, np.maximum(begin + tail, 0.0), np.minimum(body, begin))
+        inside = np.minimum(body, begin)
+        return np.asarray(np.where(s > self.start_, begin + tail, inside))

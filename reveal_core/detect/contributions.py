@@ -25,7 +25,8 @@ class Excursions:
     values
         In physical units, shape (n, k); NaN where missing.
     z, excess
-        Signed, in standard units: from the healthy centre, and beyond the healthy band (0 inside), shape (n, k).
+        Signed, in standard units: from the healthy centre, and beyond the healthy band (0 inside), shape (n,
+        k).
     low, high, centre
         Healthy band in physical units, shape (k,).
     stands_for

@@ -10,7 +10,8 @@ from reveal_core.detect.base import Array, Detector
 class ExcessDetector(Detector):
     """Mean excess of the features that lie furthest beyond the range seen while healthy.
 
-    A fault of one part moves few of a thousand features; their mean stands out where a distance over all of them drowns it.
+    A fault of one part moves few of a thousand features; their mean stands out where a distance over all of
+    them drowns it.
 
     Parameters
     ----------
@@ -19,7 +20,8 @@ class ExcessDetector(Detector):
     clip
         Largest excess of one feature that counts, in units of the input.
     floor
-        Smallest healthy range, in units of the input; narrower ones are widened to it on both sides of their middle.
+        Smallest healthy range, in units of the input; narrower ones are widened to it on both sides of their
+        middle.
     contamination
         Share of the training windows that `predict` calls outliers.
     """
@@ -43,7 +45,7 @@ class ExcessDetector(Detector):
         beyond = np.maximum(np.maximum(X - self.high_, self.low_ - X), 0.0)
         # Beyond a wide range one unit means less than beyond a narrow one.
         beyond = beyond / np.maximum((self.high_ - self.low_) / 2.0, self.floor)
-        return np.minimum(beyond, self.clip)
+        return np.asarray(np.minimum(beyond, self.clip))
 
     def _score(self, X: Array) -> Array:
         beyond = self._contributions(X)

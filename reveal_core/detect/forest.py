@@ -44,7 +44,7 @@ class IsolationForestDetector(Detector):
         return np.asarray(-self.forest_.score_samples(X))
 
     def _contributions(self, X: Array) -> Array:
-        """Credit the features on the path to each leaf, more for a short path (local DIFFI, Carletti et al. 2023)."""
+        """Credit features on the path to a leaf, more on a short path (local DIFFI, Carletti et al. 2023)."""
         credit = np.zeros((len(X), self.n_features_in_))
         for tree in self.forest_.estimators_:
             path = tree.decision_path(X)

@@ -13,11 +13,11 @@ class PCAMahalanobisDetector(Detector):
     Parameters
     ----------
     ridge
-        Added to each component's variance: ``sum of t² / (λ + ridge)`` over *all* components, those without variance in training
-        included. The residual directions carry most of the signal.
+        Added to each component's variance: ``sum of t² / (λ + ridge)`` over *all* components, those without
+        variance in training included. The residual directions carry most of the signal.
     kept
-        None for all components (default). A share of variance, say 0.95, for the publication's form: the distance inside
-        the kept subspace alone.
+        None for all components (default). A share of variance, say 0.95, for the publication's form: the
+        distance inside the kept subspace alone.
     clip
         Largest absolute value of an input that counts; None for no limit.
     contamination
@@ -25,8 +25,8 @@ class PCAMahalanobisDetector(Detector):
 
     Notes
     -----
-    With fewer windows than features the components come from a singular value decomposition of the centred data (n - 1 at most), and
-    the directions outside them count with the ridge alone.
+    With fewer windows than features the components come from a singular value decomposition of the centred
+    data (n - 1 at most), and the directions outside them count with the ridge alone.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class PCAMahalanobisDetector(Detector):
         self.variance_ = variance
 
     def _score(self, X: Array) -> Array:
-        return np.sqrt(np.maximum(self._contributions(X).sum(axis=1), 0.0))
+        return np.asarray(np.sqrt(np.maximum(self._contributions(X).sum(axis=1), 0.0)))
 
     def _contributions(self, X: Array) -> Array:
-        """Partial contributions ``(x - m)_j · [M (x - m)]_j``, which sum to the squared distance; at least 0."""
+        """Partial contributions ``(x - m)_j · [M (x - m)]_j``, which sum to the squared distance."""
         centred = self._clipped(X) - self.mean_
         projected = centred @ self.components_.T
         weighted = (projected / (self.variance_ + self.ridge)) @ self.components_
         if self.kept is None:
             weighted = weighted + (centred - projected @ self.components_) / self.ridge
-        return np.maximum(centred * weighted, 0.0)
+        return np.asarray(np.maximum(centred * weighted, 0.0))

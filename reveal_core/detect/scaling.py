@@ -20,7 +20,8 @@ class BandScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     floors
-        Smallest scale of each feature in its own unit, shape (n_features,): what is worth noticing. None for 0.
+        Smallest scale of each feature in its own unit, shape (n_features,): what is worth noticing. None for
+        0.
     relative_floor
         Smallest scale as a share of the feature's largest absolute value.
     """
@@ -51,11 +52,11 @@ class BandScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return z-scores, shape (n_windows, n_features); 0 where a value is missing."""
         check_is_fitted(self)
         z = (np.asarray(X, dtype=np.float64) - self.centre_) / self.scale_
-        return np.nan_to_num(z, nan=0.0, posinf=0.0, neginf=0.0)
+        return np.asarray(np.nan_to_num(z, nan=0.0, posinf=0.0, neginf=0.0))
 
     def excess(self, X: ArrayLike) -> Array:
         """Return how far values lie beyond the healthy band, signed, in units of the scale; 0 inside it."""
         check_is_fitted(self)
         values = np.asarray(X, dtype=np.float64)
         beyond = np.maximum(values - self.high_, 0.0) - np.maximum(self.low_ - values, 0.0)
-        return np.nan_to_num(beyond / self.scale_, nan=0.0, posinf=0.0, neginf=0.0)
+        return np.asarray(np.nan_to_num(beyond / self.scale_, nan=0.0, posinf=0.0, neginf=0.0))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reveal_core.detect.base import Array
+from reveal_core.errors import UsageError
 
 DAY_S = 86400.0
 
@@ -16,7 +17,8 @@ DAY_S = 86400.0
 class Threshold:
     """A score beyond which a window is anomalous.
 
-    ``provisional`` is true where the history was too short to calibrate an alarm rate; ``rule`` says how it was set.
+    ``provisional`` is true where the history was too short to calibrate an alarm rate; ``rule`` says how it
+    was set.
     """
 
     value: float
@@ -31,7 +33,7 @@ def margin_threshold(held_out: Array, margin: float) -> Threshold:
 
 
 def percentile_threshold(held_out: Array, percentile: float) -> Threshold:
-    """Return a percentile of healthy scores: the publication's rule, which flags that share of healthy windows."""
+    """Return a percentile of healthy scores: the publication's rule, which flags that share of them."""
     return Threshold(
         float(np.percentile(held_out, percentile)), f"{percentile:g}th percentile", provisional=False
     )
@@ -47,7 +49,7 @@ def cluster_peaks(scores: Array, times_s: Array, level: float, gap_s: float) -> 
 
 
 def budget_threshold(
-    held_out: Array, times_s: Array, budget_per_day: float, gap_s: float = 1800.0
+    held_out: Array, times_s: Array, budget_per_day: float, margin: float, gap_s: float = 1800.0
 ) -> Threshold:
     """Return the level that healthy history exceeds as often as the alarm budget allows.
 
@@ -57,13 +59,16 @@ def budget_threshold(
         Healthy scores and the time of each in seconds, ascending.
     budget_per_day
         False incidents per host and day that the operator accepts.
+    margin
+        Over the healthy maximum, where history has too few peaks to tell a tail.
     gap_s
         Alarms closer than this are one.
 
     Notes
     -----
-    Peaks over threshold: with ``n = budget · days`` expected events, the n-th largest cluster peak if n is at least 5, else the level
-    ``u + σ/ξ ((λ/n)^ξ - 1)`` of a generalised Pareto tail over the 90 % quantile ``u`` (Coles 2001, ch. 4), ξ at most 0.5.
+    Peaks over threshold: with ``n = budget · days`` expected events, the n-th largest cluster peak if n is at
+    least 5, else the level ``u + σ/ξ ((λ/n)^ξ - 1)`` of a generalised Pareto tail over the 90 % quantile
+    ``u`` (Coles 2001, ch. 4), ξ at most 0.5.
     """
     days = (times_s[-1] - times_s[0]) / DAY_S
     start = float(np.quantile(held_out, 0.9))
@@ -74,7 +79,7 @@ def budget_threshold(
         return Threshold(float(peaks[int(expected) - 1]), rule, provisional=False)
     excess: NDArray[np.float64] = peaks - start
     if len(excess) < 2:
-        return margin_threshold(held_out, 1.5)
+        return margin_threshold(held_out, margin)
     mean, variance = float(excess.mean()), float(excess.var())
     # Moments (Hosking and Wallis 1987): ξ = (1 - mean²/variance) / 2, σ = mean (1 - ξ).
     shape = float(np.clip(0.5 * (1.0 - mean**2 / variance), 0.0, 0.5)) if variance > 0 else 0.0
@@ -82,3 +87,28 @@ def budget_threshold(
     ratio = len(peaks) / max(expected, 1e-9)
     rise = scale * np.log(ratio) if shape < 1e-6 else scale / shape * (ratio**shape - 1.0)
     return Threshold(start + max(float(rise), 0.0), rule, provisional=False)
+
+
+def choose_threshold(
+    held_out: Array,
+    times_s: Array,
+    *,
+    rule: str,
+    margin: float,
+    percentile: float,
+    budget_per_day: float,
+) -> Threshold:
+    """Return the threshold by a rule: ``percentile``, or ``budget``; that is a margin with less than a day.
+
+    Raises
+    ------
+    UsageError
+        If the rule is not known.
+    """
+    if rule == "percentile":
+        return percentile_threshold(held_out, percentile)
+    if rule != "budget":
+        raise UsageError(f"unknown threshold {rule!r}: choose budget or percentile")
+    if times_s[-1] - times_s[0] < DAY_S:
+        return margin_threshold(held_out, margin)
+    return budget_threshold(held_out, times_s, budget_per_day, margin)

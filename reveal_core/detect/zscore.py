@@ -18,8 +18,9 @@ class ZScoreDetector(Detector):
     combine
         ``"rms"`` (root mean square; default), ``"mean"`` of absolute values (the publication's) or ``"max"``.
     robust
-        Centre on the median and scale by the larger of median absolute deviation and standard deviation, so that neither a few
-        odd windows nor a feature that mostly stands still decides; False for mean and standard deviation.
+        Centre on the median and scale by the larger of median absolute deviation and standard deviation, so
+        that neither a few odd windows nor a feature that mostly stands still decides; False for mean and
+        standard deviation.
     floor
         Smallest scale; keeps a constant feature from dividing by zero.
     clip
@@ -65,7 +66,7 @@ class ZScoreDetector(Detector):
 
     def _z(self, X: Array) -> Array:
         z = np.abs(X - self.centre_) / self.scale_
-        return z if self.clip is None else np.minimum(z, self.clip)
+        return np.asarray(z if self.clip is None else np.minimum(z, self.clip))
 
     def _score(self, X: Array) -> Array:
         z = self._z(X)
@@ -75,4 +76,4 @@ class ZScoreDetector(Detector):
 
     def _contributions(self, X: Array) -> Array:
         z = self._z(X)
-        return z * z if self.combine == "rms" else z
+        return np.asarray(z * z) if self.combine == "rms" else z

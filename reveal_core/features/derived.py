@@ -1,6 +1,7 @@
 """Derived metrics: each written once, as a Polars expression beside its unit and source.
 
-A derived metric is computed per instance from metrics that share the instance; it exists where all its inputs do.
+A derived metric is computed per instance from metrics that share the instance; it exists where all its inputs
+do.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Derived:
 
 
 def share(part: pl.Expr, whole: pl.Expr, least: float = 0.0) -> pl.Expr:
-    """Return ``part`` in percent of ``whole``; 0 where the whole is not above ``least``, so that idleness is no gap."""
+    """Return ``part`` in percent of ``whole``; 0 where the whole is at most ``least``: idleness is no gap."""
     return pl.when(whole > least).then(100.0 * part / whole).otherwise(0.0 * whole).clip(0.0, 100.0)
 
 
@@ -55,8 +56,8 @@ DERIVED: tuple[Derived, ...] = (
         "network",
         "%",
         ("tcp.RetransSegs", "tcp.OutSegs"),
-        # RetransSegs are not part of OutSegs (RFC 4022), so the whole is their sum; at least ten segments a second,
-        # so that one repeated packet on an idle link does not read as 100 %.
+        # RetransSegs are not part of OutSegs (RFC 4022), so the whole is their sum; at least ten segments a
+        # second, so that one repeated packet on an idle link does not read as 100 %.
         lambda again, out: share(again, again + out, least=10.0),
         "segments sent again, of all segments sent",
         "RFC 4022",

@@ -17,9 +17,9 @@ Array = NDArray[np.float64]
 class Pruned:
     """Outcome of pruning.
 
-    ``alive`` are the columns that move, or are events that may; ``kept`` those of them that detectors see. Both are column numbers
-    in ascending order. ``groups`` maps the name of a kept feature to the names it stands for; ``still`` names the
-    features dropped because they did not move.
+    ``alive`` are the columns that move, or are events that may; ``kept`` those of them that detectors see.
+    Both are column numbers in ascending order. ``groups`` maps the name of a kept feature to the names it
+    stands for; ``still`` names the features dropped because they did not move.
     """
 
     alive: tuple[int, ...]
@@ -40,15 +40,15 @@ def prune(
     features
         What the columns are.
     events
-        True for a feature of an event counter, shape (n_features,): kept although it stood still, because it carries the
-        cause when it moves.
+        True for a feature of an event counter, shape (n_features,): kept although it stood still, because it
+        carries the cause when it moves.
     correlation
         Features whose absolute Pearson correlation with a kept one is above this are dropped in its favour.
 
     Notes
     -----
-    Deterministic: features are taken in the order of the columns, and levels before other statistics, so what stands for a group does not
-    depend on the data's noise.
+    Deterministic: features are taken in the order of the columns, and levels before other statistics, so what
+    stands for a group does not depend on the data's noise.
     """
     seen = ~np.isnan(values).all(axis=0)
     spread = np.zeros(values.shape[1])
@@ -56,7 +56,7 @@ def prune(
     size = np.ones(values.shape[1])
     size[seen] = np.maximum(np.nanmax(np.abs(values[:, seen]), axis=0), 1e-12)
     moves = seen & (spread > 1e-9 * size)
-    candidates = np.flatnonzero(moves)
+    candidates = [int(i) for i in np.flatnonzero(moves)]
     order = sorted(candidates, key=lambda i: (features[i].statistic != "level", features[i].part, i))
     filled = np.nan_to_num(values[:, order] - np.nanmean(values[:, order], axis=0), nan=0.0)
     norm = np.linalg.norm(filled, axis=0)
@@ -71,13 +71,13 @@ def prune(
         members = np.flatnonzero(similar[position] & free)
         free[members] = False
         free[position] = False
-        kept.append(int(index))
-        names = tuple(features[order[m]].name for m in members if m != position)
+        kept.append(index)
+        names = tuple(features[order[m]].name for m in members.tolist() if m != position)
         if names:
             groups[features[index].name] = names
-    still_events = np.flatnonzero(seen & ~moves & events)
-    kept.extend(int(i) for i in still_events)
+    still_events: list[int] = np.flatnonzero(seen & ~moves & events).tolist()
+    kept.extend(still_events)
     dropped = np.flatnonzero(~moves & ~(seen & events))
-    still = tuple(features[i].name for i in dropped)
-    alive = sorted({int(i) for i in candidates} | {int(i) for i in still_events})
+    still = tuple(features[i].name for i in dropped.tolist())
+    alive = sorted({*candidates, *still_events})
     return Pruned(tuple(alive), tuple(sorted(kept)), groups, still)

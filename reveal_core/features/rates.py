@@ -19,7 +19,7 @@ _MAX_RATE = 1e15
 
 
 def metric_of(channel: Channel, catalog: Mapping[str, Metric]) -> Metric:
-    """Return the catalogue's entry of a channel, or one made from the channel itself if the catalogue has none."""
+    """Return the catalogue's entry of a channel, or one made from the channel if the catalogue has none."""
     known = catalog.get(channel.metric)
     if known is not None:
         return known
@@ -35,8 +35,9 @@ def metric_of(channel: Channel, catalog: Mapping[str, Metric]) -> Metric:
 def counter_rate(values: pl.Expr, seconds: pl.Expr, metric: Metric) -> pl.Expr:
     """Return the rate of a cumulative counter in the metric's physical unit.
 
-    The increase since the last sample that is present, over the time since then, so a lost sample loses no counts. A 32-bit
-    wrap is unrolled; another decrease is a reset and gives null; a small dip of a counter that may dip gives 0.
+    The increase since the last sample that is present, over the time since then, so a lost sample loses no
+    counts. A 32-bit wrap is unrolled; another decrease is a reset and gives null; a small dip of a counter
+    that may dip gives 0.
 
     Parameters
     ----------
@@ -52,7 +53,8 @@ def counter_rate(values: pl.Expr, seconds: pl.Expr, metric: Metric) -> pl.Expr:
     increase = values - last
     if metric.bits == 32:
         wrapped = increase + 2**32
-        # Half the range tells a wrap from a reset: a counter that was reset restarts near 0, far below its last value.
+        # Half the range tells a wrap from a reset: a counter that was reset restarts near 0, far below its
+        # last value.
         increase = (
             pl.when((increase < 0) & (last > 2**31) & (wrapped < 2**31)).then(wrapped).otherwise(increase)
         )
@@ -66,12 +68,13 @@ def counter_rate(values: pl.Expr, seconds: pl.Expr, metric: Metric) -> pl.Expr:
 def physical_series(telemetry: Telemetry) -> Series:
     """Return the physical series of a host's telemetry.
 
-    Counters become rates in their ``rate_unit``; gauges and states keep their value; for each stock a channel of its
-    increase per second is added, named ``<metric>.change``.
+    Counters become rates in their ``rate_unit``; gauges and states keep their value; for each stock a channel
+    of its increase per second is added, named ``<metric>.change``.
 
     Notes
     -----
-    Intervals come from ``mono``, so a step of the wall clock changes no rate. The first sample of a counter has none.
+    Intervals come from ``mono``, so a step of the wall clock changes no rate. The first sample of a counter
+    has none.
     """
     catalog = load_catalog()
     seconds = pl.col("mono").cast(pl.Float64) / 1e9

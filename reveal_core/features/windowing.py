@@ -5,7 +5,7 @@ Partial sums are computed once per stride and combined, so the cost does not gro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ChannelWindows:
-    """Statistics per channel: ``values[statistic]`` has shape (n_windows, n_channels), NaN where there is no sample."""
+    """Statistics per channel: ``values[statistic]`` is (n_windows, n_channels), NaN without samples."""
 
     host: str
     start_ns: NDArray[np.int64]
@@ -97,8 +97,8 @@ def channel_windows(
     series
         Physical values; `ts` sorted.
     window_s, stride_s
-        Length and distance of windows in seconds; the length is a whole number of strides. Windows begin at multiples of the
-        stride since the epoch, on every host alike.
+        Length and distance of windows in seconds; the length is a whole number of strides. Windows begin at
+        multiples of the stride since the epoch, on every host alike.
     statistics
         Some of `STATISTICS`.
     start, end
@@ -172,7 +172,14 @@ def channel_windows(
     return ChannelWindows(series.host, starts, window_ns, coverage, channels, values)
 
 
-def _trend(column, total, n: Array, sums: Array, width: int, stride_s: float) -> Array:  # type: ignore[no-untyped-def]
+def _trend(
+    column: Callable[[str, float], Array],
+    total: Callable[[Array], Array],
+    n: Array,
+    sums: Array,
+    width: int,
+    stride_s: float,
+) -> Array:
     """Least-squares slope per second: (n·Σtx - Σt·Σx) / (n·Σt² - (Σt)²), with t from the window's start."""
     bucket_n, bucket_s = column("n", 0.0), column("s", 0.0)
     bucket_t, bucket_u, bucket_x = column("t", 0.0), column("u", 0.0), column("x", 0.0)
@@ -217,8 +224,8 @@ def instance_space(windows: ChannelWindows) -> Windows:
 def roll_up_space(windows: ChannelWindows) -> Windows:
     """Return per metric the mean, maximum and imbalance (maximum - mean) across its instances.
 
-    Independent of how many cores, disks or network cards a host has, so one model serves a hardware class. The imbalance is taken of
-    levels only: of a spread it says nothing that the maximum does not.
+    Independent of how many cores, disks or network cards a host has, so one model serves a hardware class.
+    The imbalance is taken of levels only: of a spread it says nothing that the maximum does not.
     """
     by_metric: dict[str, list[int]] = {}
     for index, channel in enumerate(windows.channels):

@@ -1,0 +1,169 @@
+"""Several detectors as one: fitted together, calibrated on windows they did not see, fused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from reveal_core.detect.base import Array, Detector
+from reveal_core.detect.calibration import TailCalibration
+from reveal_core.detect.excess import ExcessDetector
+from reveal_core.detect.forest import IsolationForestDetector
+from reveal_core.detect.fusion import fuse
+from reveal_core.detect.mahalanobis import PCAMahalanobisDetector
+from reveal_core.detect.scaling import BandScaler
+from reveal_core.detect.threshold import choose_threshold
+from reveal_core.detect.zscore import ZScoreDetector
+from reveal_core.errors import UsageError
+
+DETECTORS: dict[str, type[Detector]] = {
+    c.__name__: c for c in (ZScoreDetector, PCAMahalanobisDetector, IsolationForestDetector, ExcessDetector)
+}
+
+DetectorSpec = tuple[str, str, tuple[tuple[str, Any], ...]]
+"""Name, class name and parameters of a detector."""
+
+
+class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
+    """Detectors over scaled features, fused on calibrated tail probabilities.
+
+    Parameters
+    ----------
+    detectors
+        As `DetectorSpec`; classes of `DETECTORS`.
+    floors
+        Smallest scale of each feature, shape (n_features,).
+    kept
+        Columns that the detectors see; the scaler sees all.
+    threshold, margin, percentile, alarm_budget
+        As `reveal_core.detect.threshold.choose_threshold` has them.
+    folds, overlap
+        Blocks of history for held-out scores, and how many windows beside a block overlap it.
+    seed
+        Of detectors that draw at random.
+
+    Attributes
+    ----------
+    held_out_
+        Fused scores of the training windows by detectors that did not see them, shape (n_windows,).
+    threshold_, threshold_rule_, provisional_
+        Of the fused score.
+    member_thresholds_
+        By the same rule, of each detector alone: beyond it a detector agrees. Shape (n_detectors,).
+    """
+
+    def __init__(
+        self,
+        *,
+        detectors: Sequence[DetectorSpec],
+        floors: Array,
+        kept: NDArray[np.int64],
+        threshold: str = "budget",
+        margin: float = 1.5,
+        percentile: float = 99.0,
+        alarm_budget: float = 1.0,
+        folds: int = 5,
+        overlap: int = 2,
+        seed: int = 0,
+    ) -> None:
+        self.detectors = detectors
+        self.floors = floors
+        self.kept = kept
+        self.threshold = threshold
+        self.margin = margin
+        self.percentile = percentile
+        self.alarm_budget = alarm_budget
+        self.folds = folds
+        self.overlap = overlap
+        self.seed = seed
+
+    def fit(self, X: Array, times_s: Array) -> Self:
+        """Fit on healthy windows.
+
+        Parameters
+        ----------
+        X
+            Shape (n_windows, n_features), NaN where missing; in order of time, host after host.
+        times_s
+            Start of each window in seconds, shape (n_windows,).
+        """
+        held_out = self._cross_fit(X)
+        self.calibrations_ = [TailCalibration().fit(held_out[:, j]) for j in range(held_out.shape[1])]
+        self.held_out_ = fuse(self._log_tails(held_out))
+        chosen = self._threshold(self.held_out_, times_s)
+        self.threshold_, self.threshold_rule_ = chosen.value, chosen.rule
+        self.provisional_ = chosen.provisional
+        members = [self._threshold(held_out[:, j], times_s).value for j in range(held_out.shape[1])]
+        self.member_thresholds_ = np.array(members)
+        self.scaler_, self.detectors_ = self._fit_detectors(X)
+        return self
+
+    def _threshold(self, scores: Array, times_s: Array) -> Any:
+        return choose_threshold(
+            scores,
+            times_s,
+            rule=self.threshold,
+            margin=self.margin,
+            percentile=self.percentile,
+            budget_per_day=self.alarm_budget,
+        )
+
+    def _fit_detectors(self, X: Array) -> tuple[BandScaler, list[Detector]]:
+        scaler = BandScaler(floors=self.floors).fit(X)
+        z = scaler.transform(X)[:, self.kept]
+        fitted = []
+        for name, cls, parameters in self.detectors:
+            if cls not in DETECTORS:
+                raise UsageError(
+                    f"detector {name}: unknown class {cls!r}: choose from {', '.join(DETECTORS)}"
+                )
+            detector = DETECTORS[cls](**dict(parameters))
+            if "random_state" in detector.get_params():
+                detector.set_params(random_state=self.seed)
+            fitted.append(detector.fit(z))
+        return scaler, fitted
+
+    def _cross_fit(self, X: Array) -> Array:
+        """Scores of each block of history by detectors fitted on the others, shape (n_windows, n_detectors).
+
+        Windows that overlap the block are left out of the fit.
+        """
+        n = len(X)
+        scores = np.zeros((n, len(self.detectors)))
+        for block in np.array_split(np.arange(n), max(2, self.folds)):
+            outside = np.ones(n, dtype=bool)
+            outside[max(0, block[0] - self.overlap) : block[-1] + 1 + self.overlap] = False
+            scaler, detectors = self._fit_detectors(X[outside])
+            z = scaler.transform(X[block])[:, self.kept]
+            scores[block] = np.column_stack([d.anomaly_score(z) for d in detectors])
+        return scores
+
+    def _log_tails(self, scores: Array) -> Array:
+        return np.column_stack([c.log_tail(scores[:, j]) for j, c in enumerate(self.calibrations_)])
+
+    def member_scores(self, X: Array) -> Array:
+        """Return each detector's score, shape (n_windows, n_detectors)."""
+        check_is_fitted(self)
+        z = self.scaler_.transform(X)[:, self.kept]
+        return np.column_stack([d.anomaly_score(z) for d in self.detectors_])
+
+    def log_tails(self, members: Array) -> Array:
+        """Return -ln of the calibrated tail probability of each detector's score."""
+        check_is_fitted(self)
+        return self._log_tails(members)
+
+    def contribution_shares(self, X: Array) -> Array:
+        """Return each kept feature's mean share in the detectors' scores, shape (n_kept,)."""
+        check_is_fitted(self)
+        z = self.scaler_.transform(X)[:, self.kept]
+        total = np.zeros(z.shape[1])
+        for detector in self.detectors_:
+            part = detector.contributions(z)
+            whole = part.sum(axis=1, keepdims=True)
+            total += (part / np.where(whole > 0, whole, 1.0)).mean(axis=0)
+        return total / len(self.detectors_)
