@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return _tell("interrupted", INTERRUPTED)
-    except Exception as error:  # noqa: BLE001  whatever it is, a person gets a line and how to see more
+    except Exception as error:
         if debug:
             raise
         return _tell(f"internal error: {type(error).__name__}: {_one_line(error)} (--debug shows where)", 1)

@@ -8,7 +8,7 @@ import urllib.request
 from typing import Any
 
 from flows.environment import prefect_api_url
-from flows.output import progress
+from flows.output import Say, progress
 from reveal_core.errors import UnavailableError
 from tasks.runner import DirectRunner
 from tasks.tracking import without_secrets
@@ -44,20 +44,25 @@ def run_pipeline(name: str, title: str, *, flow: bool | None, **arguments: Any) 
         If the configured Prefect server does not answer, besides what the pipeline raises.
     """
     with progress(title) as say:
-        if not as_flow(flow):
-            from flows import pipelines
+        return call_pipeline(name, title, say, flow=as_flow(flow), **arguments)
 
-            return getattr(pipelines, name)(DirectRunner(say), **arguments)
-        url = prefect_api_url()
-        if url is None:
-            say(f"{title} (starting an embedded Prefect server)")
-            os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "true"
-        else:
-            check_prefect(url)
-        from flows import prefect_flows
 
-        say(title)
-        return getattr(prefect_flows, name)(**arguments)
+def call_pipeline(name: str, title: str, say: Say, *, flow: bool, **arguments: Any) -> Any:
+    """Run a pipeline or the flow of the same name; as `run_pipeline`, with somebody else's progress."""
+    if not flow:
+        from flows import pipelines
+
+        return getattr(pipelines, name)(DirectRunner(say), **arguments)
+    url = prefect_api_url()
+    if url is None:
+        say(f"{title} (starting an embedded Prefect server)")
+        os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "true"
+    else:
+        check_prefect(url)
+    from flows import prefect_flows
+
+    say(title)
+    return getattr(prefect_flows, name)(**arguments)
 
 
 def check_prefect(url: str) -> None:

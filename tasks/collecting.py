@@ -16,7 +16,8 @@ from typing import Any
 from reveal_core.collect.agent import default_host, run_collector
 from reveal_core.errors import RevealError, UnavailableError, UsageError
 from reveal_core.segment import Segment
-from storage import Store
+from storage.store import Store
+from tasks.tethered import tethered
 
 EXIT_GRACE_S = 60.0
 """How long a collector may take to flush its last segment before it is killed."""
@@ -106,7 +107,6 @@ def collect_apart(
     duration: str | None,
     segment: str,
     root: str = "/",
-    stop: threading.Event | None = None,
 ) -> dict[str, Any]:
     """Collecting telemetry in a process of its own.
 
@@ -127,10 +127,10 @@ def collect_apart(
         ("--root", root),
     ):
         command += [option, value] if value is not None else []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(tethered(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     interrupted = False
     try:
-        output, errors = _wait(process, stop)
+        output, errors = process.communicate()
     except KeyboardInterrupt:
         # The terminal sends an interrupt to both; the collector flushes and ends by itself.
         interrupted = True
@@ -148,15 +148,6 @@ def collect_apart(
         if interrupted:
             raise KeyboardInterrupt from error
         raise RevealError(f"collector printed no result: {output[:200]!r}") from error
-
-
-def _wait(process: subprocess.Popen[str], stop: threading.Event | None) -> tuple[str, str]:
-    while True:
-        try:
-            return process.communicate(timeout=0.25 if stop is not None else None)
-        except subprocess.TimeoutExpired:
-            if stop is not None and stop.is_set():
-                return _end(process)
 
 
 def _end(process: subprocess.Popen[str]) -> tuple[str, str]:

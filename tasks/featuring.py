@@ -49,14 +49,14 @@ def compute_features(
     UnavailableError
         If the store cannot be reached or the file cannot be written.
     """
+    import numpy as np
+
+    from reveal_core.features.pruning import prune
     from reveal_core.method import build_series, build_windows
     from reveal_core.model import is_event, matrix, select
-    from reveal_core.features.pruning import prune
     from reveal_core.profiles import load_profile
     from reveal_core.timespec import parse_time
     from storage.store import Store
-
-    import numpy as np
 
     settings = load_profile(profile, overrides)
     source = Store(store)

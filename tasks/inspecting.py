@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ def list_channels(root: str, tick_ms: int) -> list[dict[str, Any]]:
         If ``root`` is no folder.
     """
     _check_root(root)
-    collector = open_sources(Path(root), tick_ms)
-    return [channel.to_dict() for channel in collector.channels]
+    with closing(open_sources(Path(root), tick_ms)) as collector:
+        return [channel.to_dict() for channel in collector.channels]
 
 
 def _check_root(root: str) -> None:
@@ -53,20 +54,21 @@ def inspect_machine(
         If ``root`` is no folder.
     """
     _check_root(root)
-    collector = open_sources(Path(root), tick_ms)
-    sources = [
-        {
-            "source": status.source,
-            "available": status.available,
-            "reason": status.reason,
-            "channels": status.channels,
-        }
-        for status in collector.sources
-    ]
+    with closing(open_sources(Path(root), tick_ms)) as collector:
+        channels = len(collector.channels)
+        sources = [
+            {
+                "source": status.source,
+                "available": status.available,
+                "reason": status.reason or "; ".join(status.notes),
+                "channels": status.channels,
+            }
+            for status in collector.sources
+        ]
     return {
         "host": default_host(),
         "sources": sources,
-        "channels": sum(source["channels"] for source in sources),
+        "channels": channels,
         "store": {"url": store, **_works(lambda: _look_at_store(store))},
         "mlflow": {"uri": without_secrets(tracking_uri), **_works(lambda: _look_at_mlflow(tracking_uri))},
         "prefect": {

@@ -7,7 +7,7 @@ from typing import Any
 
 from reveal_core.timespec import parse_time
 from tasks.planning import read_host
-from tasks.publishing import model_info, put_report
+from tasks.publishing import model_info, put_report, source_notes
 from tasks.scoring import save_analysis
 
 TRANSDUCTIVE = (
@@ -76,7 +76,7 @@ def investigate_host(
         facts=read.telemetry.facts,
         start=start,
         end=end,
-        sources=(),
+        sources=source_notes(read.telemetry),
         quarantined=[item["key"] for item in quarantined],
     )
     learned = f"{baseline['start']} to {baseline['end']}" if baseline else "the range itself"

@@ -25,7 +25,16 @@ MODEL_FILE = "model.skops"
 FOREST_TYPES = ("sklearn.tree._tree.Tree",)
 """What scikit-learn's Isolation Forest holds beyond the types that skops trusts."""
 
-DAMAGED = (zipfile.BadZipFile, ValueError, TypeError, KeyError, AttributeError, ImportError, EOFError, OSError)
+DAMAGED = (
+    zipfile.BadZipFile,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    ImportError,
+    EOFError,
+    OSError,
+)
 """What skops raises for a file that is no model, or is one of another version's classes."""
 
 
@@ -88,7 +97,9 @@ def log_fit(
         If MLflow does not answer.
     """
     facts = model.facts()
-    interval = "/".join(iso(datetime.fromtimestamp(facts[name] / 1e9, UTC)) for name in ("trained_from_ns", "trained_to_ns"))
+    interval = "/".join(
+        iso(datetime.fromtimestamp(facts[name] / 1e9, UTC)) for name in ("trained_from_ns", "trained_to_ns")
+    )
     experiment_id = tracking.experiment(f"reveal/fit/{hardware_class}")
     client = tracking.client
     with tracking.expected():

@@ -132,12 +132,14 @@ def hardware_class(facts: Mapping[str, Any]) -> str:
     Logical CPUs, GPUs and the CPU's vendor tell classes apart: features do not depend on how many disks or network
     interfaces there are, and a finer class would leave each model with less to learn from.
 
-    >>> hardware_class({"cpus": 2, "cpu_vendor": "GenuineIntel", "gpus": []})
-    '2cpu-0gpu-genuineintel'
+    >>> hardware_class({"cpu": {"logical": 2, "model": "Intel(R) Xeon(R) CPU @ 2.20GHz"}, "gpus": []})
+    '2cpu-0gpu-intel'
     """
-    vendor = str(facts.get("cpu_vendor") or facts.get("cpu_model") or facts.get("machine") or "unknown")
-    slug = re.sub(r"[^a-z0-9]+", "-", vendor.lower()).strip("-")[:40]
-    return f"{facts.get('cpus', 0)}cpu-{len(facts.get('gpus') or ())}gpu-{slug or 'unknown'}"
+    cpu = facts.get("cpu") or {}
+    vendor = re.match(r"[a-z0-9]+", str(cpu.get("model") or "").lower())
+    return (
+        f"{cpu.get('logical') or 0}cpu-{len(facts.get('gpus') or ())}gpu-{vendor[0] if vendor else 'unknown'}"
+    )
 
 
 def read_host(source: Store, plan: Mapping[str, str], *, warm_up: bool) -> TelemetryRead:

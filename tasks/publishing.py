@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ from tasks.tracking import ModelRef, Tracking
 
 if TYPE_CHECKING:
     from reveal_core.method import RevealModel
-    from reveal_core.report.types import HostInput, ModelInfo
+    from reveal_core.report.types import HostInput, ModelInfo, SourceNote
+    from reveal_core.telemetry import Telemetry
     from storage.store import Store
 
 
@@ -167,6 +169,18 @@ def _time(nanoseconds: int) -> datetime:
     return datetime.fromtimestamp(nanoseconds / 1e9, UTC)
 
 
+def source_notes(telemetry: Telemetry) -> list[SourceNote]:
+    """Return what the collector could read on a host, and why it could not read the rest."""
+    from reveal_core.report.types import SourceNote
+
+    counts = Counter(channel.source for channel in telemetry.channels.values())
+    absent = (telemetry.facts.get("collector") or {}).get("unavailable") or {}
+    here = [SourceNote(name, True, "", count) for name, count in sorted(counts.items())]
+    return here + [
+        SourceNote(name, False, reason, 0) for name, reason in sorted(absent.items()) if name not in counts
+    ]
+
+
 def _host_input(target: Store, result: Mapping[str, Any]) -> HostInput:
     from reveal_core.method import build_series
     from reveal_core.report.types import HostInput
@@ -188,6 +202,6 @@ def _host_input(target: Store, result: Mapping[str, Any]) -> HostInput:
         facts=read.telemetry.facts,
         start=start,
         end=end,
-        sources=(),
+        sources=source_notes(read.telemetry),
         quarantined=[item["key"] for item in result["quarantined"]],
     )

@@ -18,7 +18,12 @@ from storage.store import Store
 
 PERIOD_S = 0.1
 SYNTHETIC_START = datetime(2026, 11, 29, 20, 0, tzinfo=UTC)
-FACTS = {"cpus": 2, "cpu_vendor": "GenuineIntel", "cpu_model": "synthetic", "gpus": [], "kernel": "6.1"}
+FACTS = {
+    "cpu": {"model": "Synthetic(R) CPU", "logical": 2, "cores": 2, "sockets": 1},
+    "gpus": [],
+    "kernel": "6.1",
+    "collector": {"tick_ms": 100, "unavailable": {"thermal": "no thermal zones"}},
+}
 
 Span = tuple[float, float]
 
@@ -55,12 +60,19 @@ def synthetic_columns(seconds: float, bursts: Sequence[Span], seed: int) -> dict
 
 
 def synthetic_segment(
-    host: str, start: datetime, columns: dict[tuple[str, str], np.ndarray], sequence: int = 0, facts: dict | None = None
+    host: str,
+    start: datetime,
+    columns: dict[tuple[str, str], np.ndarray],
+    sequence: int = 0,
+    facts: dict | None = None,
 ) -> Segment:
     """Return columns as a segment that starts at ``start``."""
     rows = len(next(iter(columns.values())))
     ns = int(start.timestamp() * 1e9) + (np.arange(rows) * PERIOD_S * 1e9).astype(np.int64)
-    arrays = {"ts": pa.array(ns, pa.timestamp("ns", "UTC")), "mono": pa.array(ns - ns[0] + 10**12 * (sequence + 1))}
+    arrays = {
+        "ts": pa.array(ns, pa.timestamp("ns", "UTC")),
+        "mono": pa.array(ns - ns[0] + 10**12 * (sequence + 1)),
+    }
     channels = []
     for (metric, instance), values in columns.items():
         counter = values.dtype == np.int64

@@ -29,8 +29,9 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """Watch this machine run a job, inject real faults, and see what Reveal makes of it (about 4.5 minutes)."""
-    from flows.demo import plan_demo, run_demo, show_result
+    from flows.demo import plan_demo, run_demo
+    from flows.demo_view import show_result
 
     chosen = [name.strip() for name in faults.split(",") if name.strip()] if faults is not None else None
-    result = run_demo(plan_demo(directory, full=full, faults=chosen, seed=seed))
-    emit(result.document(), as_json=json, text=lambda console: show_result(console, result))
+    document = run_demo(plan_demo(directory, full=full, faults=chosen, seed=seed))
+    emit(document, as_json=json, text=lambda console: show_result(console, document))

@@ -20,7 +20,7 @@ from reveal_core.timespec import parse_duration
 
 def list_command(json: options.Json = False) -> None:
     """List the faults, and of those that cannot be injected here why."""
-    from reveal_core.lab import list_faults
+    from reveal_core.lab.faults import list_faults
 
     faults = [
         {
@@ -29,6 +29,7 @@ def list_command(json: options.Json = False) -> None:
             "title": fault.title,
             "available": fault.available,
             "reason": fault.reason,
+            "description": fault.description,
             "causes": list(fault.causes),
             "same_signals": list(fault.same_signals),
         }
@@ -61,7 +62,7 @@ def workload(
     json: options.Json = False,
 ) -> None:
     """Run an ML-like job of two processes, until the time is over or Ctrl-C."""
-    from reveal_core.lab import Workload
+    from reveal_core.lab.workload import Workload
 
     seconds = parse_duration(duration) if duration else None
     if not directory.is_dir():
@@ -105,7 +106,8 @@ def inject_command(
     json: options.Json = False,
 ) -> None:
     """Inject a real fault for a while and undo it; Ctrl-C undoes it at once."""
-    from reveal_core.lab import find_workload, inject
+    from reveal_core.lab.faults import inject
+    from reveal_core.lab.workload import find_workload
 
     seconds = parse_duration(duration)
     with stop_on_signal() as stop, progress(f"Injecting {fault} for {duration}"):
@@ -115,19 +117,20 @@ def inject_command(
         "onset": iso(run.onset),
         "end": iso(run.end),
         "seconds": round((run.end - run.onset).total_seconds(), 3),
+        "how": run.how,
     }
     emit(
         result,
         as_json=json,
         text=lambda console: console.print(
-            f"{run.name} from {result['onset']} for {result['seconds']:.1f} s, undone"
+            f"{run.name} from {result['onset']} for {result['seconds']:.1f} s: {run.how}; undone"
         ),
     )
 
 
 def clean(json: options.Json = False) -> None:
     """Undo what a killed workload or fault left behind."""
-    from reveal_core.lab import clean_up
+    from reveal_core.lab.journal import clean_up
 
     lines = clean_up()
     emit(

@@ -1,0 +1,121 @@
+"""The processes that the demo starts beside itself: an embedded Prefect server and the collector."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from reveal_core.errors import UnavailableError
+from tasks.tethered import tethered
+
+NICENESS = 19
+"""The server yields to everything that is measured."""
+PATIENCE_S = 20.0
+IDLE_SERVICES = (
+    "SCHEDULER",
+    "LATE_RUNS",
+    "CANCELLATION_CLEANUP",
+    "PAUSE_EXPIRATIONS",
+    "FOREMAN",
+    "TRIGGERS",
+    "REPOSSESSOR",
+)
+"""Services of a Prefect server that only deployments and workers need; each wakes up every few seconds."""
+
+
+class Companion:
+    """A process beside the demo; it is stopped on exit and, if the demo is killed, by the kernel.
+
+    Parameters
+    ----------
+    command, log
+        What to run, and the file that takes what it says.
+    environment
+        Variables to set beside the inherited ones.
+    niceness
+        How far it yields to others.
+    """
+
+    def __init__(self, command: list[str], log: Path, environment: dict[str, str], niceness: int = 0) -> None:
+        self.name = log.stem
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                tethered(command, niceness),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **environment},
+                # Ctrl-C is for the demo, which then stops its companions in order.
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raise UnavailableError if the process has ended; the line holds what it said last."""
+        code = self.process.poll()
+        if code is not None:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise UnavailableError(
+                f"the demo's {self.name} ended with code {code}: {lines[-1] if lines else self.log}"
+            )
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Ask the process to end and wait for it; kill it if that takes too long."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+            try:
+                self.process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+
+
+def start_prefect(folder: Path) -> tuple[Companion, str]:
+    """Start a Prefect server that keeps its database in a folder; return it and its API's address.
+
+    It is the server that Prefect itself starts for a flow without one, but niced, and with the folder's database, so that
+    its pages can be opened on it later.
+    """
+    import importlib.util
+
+    specification = importlib.util.find_spec("prefect")
+    if specification is None or specification.origin is None:
+        raise UnavailableError("Prefect is not installed")
+    home = folder / "prefect"
+    home.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    os.environ["PREFECT_HOME"] = str(home)
+    environment = {
+        "PREFECT__SERVER_EPHEMERAL": "1",
+        "PREFECT__SERVER_FINAL": "1",
+        "PREFECT_UI_ENABLED": "0",
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "30",
+        **{f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE_SERVICES},
+    }
+    command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    server = Companion(command, folder / "prefect-server.log", environment, NICENESS)
+    return server, f"http://127.0.0.1:{port}/api"
+
+
+def answers(api: str) -> bool:
+    """Tell whether a Prefect API answers."""
+    try:
+        urllib.request.urlopen(f"{api}/health", timeout=2.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def start_collector(folder: Path, store: Path, *, host: str, segment_s: float, flow: bool) -> Companion:
+    """Start ``reveal collect`` on a store, as a flow or not."""
+    command = [sys.executable, "-m", "flows.cli", "collect", "--store", str(store), "--host", host, "--json"]
+    command += ["--segment", f"{segment_s:g}s", "--flow" if flow else "--no-flow"]
+    return Companion(command, folder / "collector.log", {})
