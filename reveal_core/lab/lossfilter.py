@@ -1,7 +1,8 @@
 """Random loss on one's own sockets: a classic BPF program that the kernel runs on what a socket receives.
 
-The kernel drops what the program rejects before TCP sees it, so the sender truly retransmits. It needs neither
-rights nor tools (socket(7), ``SO_ATTACH_FILTER``; Linux ``include/uapi/linux/filter.h``).
+The kernel drops what the program rejects before TCP sees it, so the sender truly retransmits. It needs no tool
+(socket(7), ``SO_ATTACH_FILTER``; Linux ``include/uapi/linux/filter.h``), and on older kernels no rights. Newer ones
+want CAP_NET_ADMIN over the socket's network namespace, which a user has in a private one.
 """
 
 from __future__ import annotations
@@ -54,3 +55,13 @@ def attach_loss(sock: socket.socket, probability: float) -> None:
     # struct sock_fprog: the number of instructions, and a pointer to them
     header = struct.pack("@HP", len(program.raw) // 8, ctypes.addressof(program))
     sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, header)
+
+
+def why_no_filter() -> str:
+    """Return why this process cannot filter its TCP sockets, or ``""``."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        try:
+            attach_loss(sock, 0.5)
+        except OSError as error:
+            return f"the kernel refuses filters on TCP sockets: {error.strerror}"
+    return ""

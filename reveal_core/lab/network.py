@@ -19,6 +19,7 @@ _CAP_SYS_ADMIN = 21
 _INET = 1  # NFPROTO_INET: IPv4 and IPv6
 _META_IIFNAME = 6
 _LESS, _EQUAL = 2, 0
+_TO_NETWORK = 1
 _RAW_PRIORITY = -300  # before connection tracking, as the "raw" table
 _ACCEPT, _DROP = 1, 0
 _LOSS_STEPS = 10_000
@@ -140,6 +141,15 @@ def add_loss_table(namespace: str, table: str, interface: str, probability: floa
                 _expression("meta", META_KEY=_META_IIFNAME, META_DREG=1),
                 _compare(_EQUAL, interface.encode().ljust(16, b"\0")),
                 _expression("numgen", NG_DREG=1, NG_MODULUS=_LOSS_STEPS, NG_TYPE=1),
+                # the number comes in the machine's byte order, and is compared byte by byte
+                _expression(
+                    "byteorder",
+                    BYTEORDER_SREG=1,
+                    BYTEORDER_DREG=1,
+                    BYTEORDER_OP=_TO_NETWORK,
+                    BYTEORDER_LEN=4,
+                    BYTEORDER_SIZE=4,
+                ),
                 _compare(_LESS, round(probability * _LOSS_STEPS).to_bytes(4, "big")),
                 _expression("immediate", IMMEDIATE_DREG=0, IMMEDIATE_DATA=_verdict(_DROP)),
             )

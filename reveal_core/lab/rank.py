@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ from reveal_core.lab.control import serve_control
 from reveal_core.lab.datafiles import BatchReader, CheckpointWriter
 from reveal_core.lab.exchange import Exchange, LinkLost
 from reveal_core.lab.model import CLASSES, PARAMETERS, ROWS, Network
-from reveal_core.lab.namespaces import enter_namespace
+from reveal_core.lab.namespaces import enter_namespace, enter_private_namespace, join_private_namespace
 from reveal_core.lab.processes import leave_with_parent
 from reveal_core.lab.progress import ProgressWriter
 
@@ -136,20 +137,29 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--host", default="127.0.0.1", help="address that rank 0 listens on")
     parser.add_argument("--netns", default="", help="network namespace to enter")
+    parser.add_argument("--private", type=int, default=0, help="use a private namespace: rank 1 joins this process's")
     arguments = parser.parse_args()
     go = threading.Event()
-    leave_with_parent(go)
+    port_file = arguments.run / "port"
+    if arguments.private and arguments.rank == 0:
+        enter_private_namespace()
+    elif arguments.rank == 1:
+        parent = os.getppid()
+        while not port_file.exists():
+            time.sleep(0.02)
+            if os.getppid() != parent:
+                sys.exit("the parent has left")
+        if arguments.private:
+            join_private_namespace(arguments.private)
+    leave_with_parent(go)  # a thread, and whoever enters a user namespace must have none
     if arguments.netns:
         enter_namespace(arguments.netns)
-    port_file = arguments.run / "port"
     if arguments.rank == 0:
         exchange = Exchange(0, (arguments.host, 0))
         partial = port_file.with_suffix(".new")
         partial.write_text(str(exchange.port), encoding="ascii")
         partial.rename(port_file)
     else:
-        while not port_file.exists():
-            time.sleep(0.02)
         exchange = Exchange(1, (arguments.host, int(port_file.read_text(encoding="ascii"))))
     serve_control(arguments.run / f"rank-{arguments.rank}.sock", exchange.set_loss)
     Rank(arguments.rank, arguments.files, arguments.run, arguments.seed, exchange).run_forever(go)

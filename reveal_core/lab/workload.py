@@ -17,6 +17,8 @@ from reveal_core.errors import UnavailableError, UsageError
 from reveal_core.lab.cgroups import Cgroup, make_cgroup, why_no_cgroups
 from reveal_core.lab.datafiles import write_batches
 from reveal_core.lab.journal import UndoAction, UndoJournal, clean_up
+from reveal_core.lab.lossfilter import why_no_filter
+from reveal_core.lab.namespaces import why_no_private_namespace
 from reveal_core.lab.network import make_pair, why_no_namespaces
 from reveal_core.lab.place import LabPlace, lab_place
 from reveal_core.lab.processes import Child, ProcessId, identify
@@ -124,6 +126,7 @@ class Workload:
         self.state: WorkloadState | None = None
         self._state_dir = state_dir
         self._ranks: list[Child] = []
+        self._private = False
         self._journal: UndoJournal | None = None
         self._lock: IO[bytes] | None = None
 
@@ -190,6 +193,8 @@ class Workload:
                 str(self.seed),
             ]
             arguments += ["--host", host, *(["--netns", place.name] if apart and rank == 1 else [])]
+            if self._private:
+                arguments += ["--private", str(self._ranks[0].id.pid if rank else os.getpid())]
             child = Child("reveal_core.lab.rank", arguments, run / f"rank-{rank}.log", _ONE_THREAD)
             self._ranks.append(child)
             ids = (str(child.id.pid), str(child.id.start))
@@ -243,6 +248,11 @@ class Workload:
                 self.transport = "namespaces"
         if self.namespaces and self.transport == "loopback":
             raise UnavailableError(f"no network namespace for the workload: {self.reason}")
+        if self.transport == "loopback" and why_no_filter():
+            # only where the kernel lets nobody else lose packets of its own
+            refusal = why_no_private_namespace()
+            self._private = not refusal
+            self.reason += f"; {refusal}" if refusal else "; both ranks share a private one"
 
     def _make_cgroups(self, place: LabPlace, journal: UndoJournal) -> tuple[Cgroup | None, Cgroup | None]:
         if why_no_cgroups():

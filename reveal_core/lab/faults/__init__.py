@@ -19,7 +19,7 @@ from reveal_core.lab.faults.memory import (
     storm_faults,
     why_no_huge_pages,
 )
-from reveal_core.lab.faults.network import gather_interrupts, lose_packets, why_no_imbalance
+from reveal_core.lab.faults.network import gather_interrupts, lose_packets, why_no_imbalance, why_no_loss
 from reveal_core.lab.faults.storage import scratch_parent, storm_writeback
 from reveal_core.lab.journal import UndoAction, UndoJournal, clean_up
 from reveal_core.lab.place import lab_place
@@ -43,7 +43,7 @@ FAULTS: tuple[Fault, ...] = (
         "Packets lost between the ranks",
         "Packets are dropped at random, both ways: by nftables between network namespaces, else by socket filters.",
         ("packet-loss",),
-        always,
+        why_no_loss,
         lose_packets,
         tools="none; nftables is spoken to over netlink",
         needs_workload=True,

@@ -8,12 +8,25 @@ from reveal_core.errors import UnavailableError
 from reveal_core.lab.control import request_loss
 from reveal_core.lab.faults.base import Injection, cores, needs_root
 from reveal_core.lab.journal import UndoAction
-from reveal_core.lab.network import add_loss_table, set_receive_steering
+from reveal_core.lab.lossfilter import why_no_filter
+from reveal_core.lab.namespaces import why_no_private_namespace
+from reveal_core.lab.network import add_loss_table, set_receive_steering, why_no_namespaces
 
 LOSS = 0.08
 _MOST_LOSS = 0.5
 IRQS = Path("/proc/irq")
 TARGET_CORE = 0
+
+
+def why_no_loss() -> str:
+    """Return why packets between the ranks cannot be lost, or ``""``."""
+    if not why_no_namespaces():
+        return ""
+    refusal = why_no_filter()
+    if not refusal:
+        return ""
+    private = why_no_private_namespace()
+    return f"{refusal}; {private}" if private else ""
 
 
 def lose_packets(injection: Injection) -> str:
