@@ -74,8 +74,8 @@ def stream(_: argparse.Namespace) -> NoReturn:
 def write(options: argparse.Namespace) -> None:
     """Write a span of a file over and over through the page cache, and wait for the disk at the end.
 
-    Each chunk's writeback is begun at once and waited for one span later, so that dirty pages and writeback stay high.
-    The pace spreads the budget over the time, and what is not written in time is not written.
+    Each chunk's writeback is begun at once and waited for one span later, so that dirty pages and writeback
+    stay high. The pace spreads the budget over the time, and what is not written in time is not written.
     """
     chunk = np.random.default_rng(0).bytes(CHUNK_BYTES)
     descriptor = os.open(options.file, os.O_RDWR | os.O_CREAT, 0o600)

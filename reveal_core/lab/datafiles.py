@@ -1,4 +1,4 @@
-"""The workload's files: mini-batches that are read past the page cache, and checkpoints that are written to disk."""
+"""The workload's files: mini-batches read past the page cache, and checkpoints written to disk."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from reveal_core.lab.model import Floats
 _HEADER = struct.Struct("!4sIQII")
 _MAGIC = b"RVLB"
 _USER_TIMEOUT_MS = 5000
-"""A connection whose data stays unacknowledged for so long is dead and is set up anew: after an outage, TCP's own
-back-off would wait about as long again as the outage lasted."""
+"""A connection whose data stays unacknowledged for so long is dead and is set up anew: after an outage, TCP's
+own back-off would wait about as long again as the outage lasted."""
 
 
 class LinkLost(Exception):
@@ -27,7 +27,8 @@ class LinkLost(Exception):
 class Exchange:
     """The connection of one rank to the other.
 
-    Rank 0 listens, rank 1 connects. A new connection replaces a dead one; nothing is lost but the step under way.
+    Rank 0 listens, rank 1 connects. A new connection replaces a dead one; nothing is lost but the step under
+    way.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class Exchange:
         return int(self._listener.getsockname()[1])
 
     def set_loss(self, probability: float) -> None:
-        """Lose what this rank receives with a probability, on this connection and on later ones; zero ends it."""
+        """Lose what this rank receives with a probability, now and on later connections; zero ends it."""
         with self._lock:
             if self._socket is not None and probability != self._loss:
                 attach_loss(self._socket, probability)

@@ -1,7 +1,7 @@
 """A journal of undo actions: written to disk before something is changed, taken out once it has been undone.
 
-One small file per action, so that several processes can hold actions at once and a crash loses none. What a killed
-process left behind is undone by `clean_up`, which every start of the lab calls first.
+One small file per action, so that several processes can hold actions at once and a crash loses none. What a
+killed process left behind is undone by `clean_up`, which every start of the lab calls first.
 """
 
 from __future__ import annotations

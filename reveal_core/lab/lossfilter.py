@@ -1,8 +1,8 @@
 """Random loss on one's own sockets: a classic BPF program that the kernel runs on what a socket receives.
 
-The kernel drops what the program rejects before TCP sees it, so the sender truly retransmits. It needs no tool
-(socket(7), ``SO_ATTACH_FILTER``; Linux ``include/uapi/linux/filter.h``), and on older kernels no rights. Newer ones
-want CAP_NET_ADMIN over the socket's network namespace, which a user has in a private one.
+The kernel drops what the program rejects before TCP sees it, so the sender truly retransmits. It needs no
+tool (socket(7), ``SO_ATTACH_FILTER``; Linux ``include/uapi/linux/filter.h``), and on older kernels no rights.
+Newer ones want CAP_NET_ADMIN over the socket's network namespace, which a user has in a private one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The network that the lab's workload trains: a perceptron with one hidden layer, in NumPy, without allocations."""
+"""The network that the lab's workload trains: a perceptron with one hidden layer, in NumPy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Floats = NDArray[np.float32]
 class Network:
     """A perceptron (1024-384-10, rectifier, softmax) trained by gradient descent with momentum.
 
-    All arrays are allocated once: a job whose memory is mapped and unmapped at every step would bury the page faults
-    that a fault causes.
+    All arrays are allocated once: a job whose memory is mapped and unmapped at every step would bury the page
+    faults that a fault causes.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Network:
         self._rows = np.arange(ROWS)
 
     def forward(self, batch: Floats) -> Floats:
-        """Return class probabilities of a mini-batch, shape ``(ROWS, CLASSES)``, in a buffer that is reused."""
+        """Return class probabilities, shape ``(ROWS, CLASSES)``, in a buffer that is reused."""
         np.matmul(batch, self._w1, out=self._hidden)
         np.maximum(self._hidden, 0, out=self._hidden)
         np.matmul(self._hidden, self._w2, out=self._logits)
@@ -67,7 +67,8 @@ class Network:
     def accumulate(self, batch: Floats) -> None:
         """Add a mini-batch's mean gradient of the cross entropy to `gradient`.
 
-        The label of a sample is the largest of its first `CLASSES` inputs, so that there is something to learn.
+        The label of a sample is the largest of its first `CLASSES` inputs, so that there is something to
+        learn.
         """
         labels = batch[:, :CLASSES].argmax(axis=1)
         error = self.forward(batch)

@@ -79,7 +79,7 @@ def join_private_namespace(pid: int) -> None:
 
 
 def why_no_private_namespace() -> str:
-    """Return why this user may not have a private network namespace, or ``""``; tried in a process of its own."""
+    """Return why this user may not have a private network namespace, or ``""``; tried in a child."""
     trial = subprocess.run(
         [sys.executable, "-m", "reveal_core.lab.namespaces"],
         capture_output=True,
@@ -94,10 +94,11 @@ def why_no_private_namespace() -> str:
 
 
 def in_namespace(name: str, work: Callable[[], T]) -> T:
-    """Run work in a thread of its own inside a network namespace, ``""`` for the present one, and return its result.
+    """Run work in a thread of its own inside a network namespace, ``""`` for the present one, and return its
+    result.
 
-    A thread of its own, because a namespace belongs to a thread, and because pyroute2 runs an event loop, which a
-    thread can have only one of.
+    A thread of its own, because a namespace belongs to a thread, and because pyroute2 runs an event loop,
+    which a thread can have only one of.
     """
     results: list[T] = []
     errors: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""The lab's network namespace, its veth pair, and packet loss between the two, all over netlink: no tool needed."""
+"""The lab's network namespace, its veth pair, and packet loss between the two, all over netlink."""
 
 from __future__ import annotations
 
@@ -197,7 +197,8 @@ def delete_loss_table(namespace: str, table: str) -> None:
 def set_receive_steering(namespace: str, interface: str, mask: str) -> None:
     """Set which cores handle what an interface receives (its ``rps_cpus``), also in another namespace.
 
-    A namespace's interfaces show only in a sysfs mounted inside it, so the thread mounts one that nobody else sees.
+    A namespace's interfaces show only in a sysfs mounted inside it, so the thread mounts one that nobody else
+    sees.
 
     Raises
     ------

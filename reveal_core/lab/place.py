@@ -15,8 +15,9 @@ from reveal_core.errors import UnavailableError
 class LabPlace:
     """A lab's state directory and the names derived from it.
 
-    The default place is one per machine and user, so that a separately started injector finds the workload. A place
-    of one's own (another state directory) gets other names, so that two labs do not tread on each other.
+    The default place is one per machine and user, so that a separately started injector finds the workload. A
+    place of one's own (another state directory) gets other names, so that two labs do not tread on each
+    other.
 
     Attributes
     ----------

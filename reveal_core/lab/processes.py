@@ -1,8 +1,8 @@
 """Child processes of the lab: known by pid and start time, and gone when their parent is gone.
 
-A child watches its standard input and leaves when that ends, which the kernel brings about however the parent dies.
-``PR_SET_PDEATHSIG`` would not do: it fires when the *thread* that started the child ends, and the lab may be driven
-from a pool of threads.
+A child watches its standard input and leaves when that ends, which the kernel brings about however the parent
+dies. ``PR_SET_PDEATHSIG`` would not do: it fires when the *thread* that started the child ends, and the lab
+may be driven from a pool of threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -120,7 +120,7 @@ class Child:
                 stderr=errors,
                 env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
                 cwd=Path(__file__).parents[2],
-                start_new_session=True,  # Ctrl-C in a terminal is for the parent, which then stops its children
+                start_new_session=True,  # Ctrl-C is for the parent, which then stops its children
             )
         self.id = identify(self.process.pid)
 
@@ -160,11 +160,10 @@ class Child:
 
     def stop(self, patience_s: float = 10.0) -> None:
         """Close the child's standard input, wait for it to leave, and end it by force if it does not."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):  # it has left already
             self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it has left already
         try:
             self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -177,8 +176,8 @@ class Child:
 def termination_unwinds() -> Iterator[None]:
     """Let SIGTERM and SIGHUP unwind the stack, as Ctrl-C does, so that what was done is undone.
 
-    Only the main thread can do so, and only signals that nobody handles are taken over; in other threads this does
-    nothing, and what a killed process leaves behind is undone at the next start.
+    Only the main thread can do so, and only signals that nobody handles are taken over; in other threads this
+    does nothing, and what a killed process leaves behind is undone at the next start.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -11,7 +11,7 @@ _RECORD = struct.Struct("=QQ")
 
 
 class ProgressWriter:
-    """Writes a rank's progress; each field is one aligned 8-byte store, so a reader never sees half of one."""
+    """Writes a rank's progress; each field is one aligned store, so a reader never sees half of one."""
 
     def __init__(self, path: Path) -> None:
         path.write_bytes(bytes(_RECORD.size))

@@ -1,4 +1,4 @@
-"""One rank of the workload, run as ``python -m reveal_core.lab.rank``: reads, computes, exchanges, saves, evaluates."""
+"""One rank of the workload, run as ``python -m reveal_core.lab.rank``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reveal_core.lab.processes import leave_with_parent
 from reveal_core.lab.progress import ProgressWriter
 
 COMPUTE_S = 0.045
-"""Computing time of a step on an unloaded core; the number of passes over a mini-batch is chosen to meet it."""
+"""Computing time of a step on an unloaded core; the passes over a mini-batch are chosen to meet it."""
 WAIT_S = 0.026
 """Mean wait of a step for its input; with it the two ranks keep about 60 % of two cores busy."""
 CHECKPOINT_PERIOD_S = 8.0
@@ -137,7 +137,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--host", default="127.0.0.1", help="address that rank 0 listens on")
     parser.add_argument("--netns", default="", help="network namespace to enter")
-    parser.add_argument("--private", type=int, default=0, help="use a private namespace: rank 1 joins this process's")
+    parser.add_argument(
+        "--private", type=int, default=0, help="use a private namespace: rank 1 joins this process's"
+    )
     arguments = parser.parse_args()
     go = threading.Event()
     port_file = arguments.run / "port"

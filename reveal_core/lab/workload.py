@@ -99,14 +99,16 @@ def find_workload(state_dir: Path | None = None) -> WorkloadState | None:
 class Workload:
     """An ML-like job of two ranks; a context manager that starts and stops it.
 
-    Each rank reads mini-batches from disk, trains a small network on one core, and exchanges gradients with the other
-    at every step. Rank 0 writes a checkpoint with fsync about every 8 s, and about every 15 s both evaluate for some
-    2 s. Rank 1 runs in a network namespace of its own where that is possible, and both in a cgroup of their own.
+    Each rank reads mini-batches from disk, trains a small network on one core, and exchanges gradients with
+    the other at every step. Rank 0 writes a checkpoint with fsync about every 8 s, and about every 15 s both
+    evaluate for some 2 s. Rank 1 runs in a network namespace of its own where that is possible, and both in a
+    cgroup of their own.
 
     Parameters
     ----------
     directory
-        Where a scratch directory for about 150 MB of files is made; it must be on the disk that faults are to hit.
+        Where a scratch directory for about 150 MB of files is made; it must be on the disk that faults are to
+        hit.
     seed
         Seed of data, weights and jitter.
     namespaces

@@ -41,7 +41,7 @@ FAULTS: tuple[Fault, ...] = (
         "packet-loss",
         "network",
         "Packets lost between the ranks",
-        "Packets are dropped at random, both ways: by nftables between network namespaces, else by socket filters.",
+        "Packets are dropped at random: by nftables between namespaces, else by socket filters.",
         ("packet-loss",),
         why_no_loss,
         lose_packets,
@@ -108,7 +108,7 @@ FAULTS: tuple[Fault, ...] = (
         "interrupts-on-one-core",
         "cpu",
         "Interrupts forced onto one core",
-        "All interrupts that can move and the handling of received packets go to core 0, under many small packets.",
+        "All interrupts that can move and received packets go to core 0, under many small packets.",
         ("interrupt-imbalance",),
         why_no_imbalance,
         gather_interrupts,
@@ -124,7 +124,8 @@ def list_faults() -> list[FaultInfo]:
 
 
 def demo_faults(count: int = 3) -> list[str]:
-    """Return names of faults to show: available here, the strongest first, of different subsystems as far as they go.
+    """Return names of faults to show: available here, the strongest first, of different subsystems as far as
+    they go.
 
     Parameters
     ----------

@@ -130,7 +130,8 @@ class Injection:
     def prepare(
         self, kind: str, *options: str, copies: int = 1, cgroup: Cgroup | None = None, netns: str = ""
     ) -> Child:
-        """Start a competitor, which waits for its ``go``; it is stopped, or noted to be ended, with the fault.
+        """Start a competitor, which waits for its ``go``; it is stopped, or noted to be ended, with the
+        fault.
 
         Parameters
         ----------

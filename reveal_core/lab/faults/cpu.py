@@ -10,7 +10,7 @@ QUOTA_CORES = 0.5
 
 
 def contend(injection: Injection) -> str:
-    """Run twice as many busy processes as there are cores (half as many more on large hosts), outside the job."""
+    """Run busy processes outside the job: twice as many as cores, on large hosts half as many again."""
     extra = max(2, cores() // 2)
     count = max(cores() + 1, round((cores() + extra) * injection.intensity))
     neighbour = injection.neighbour()

@@ -28,8 +28,8 @@ def storm_faults(injection: Injection) -> str:
 def press_cgroup(injection: Injection) -> str:
     """Limit a cgroup to little more than what it cannot give up, with a process in it that reads far more.
 
-    The cgroup is the job's own if there is one. What is read is a file of holes, so that the pages come and go
-    without the disk.
+    The cgroup is the job's own if there is one. What is read is a file of holes, so that the pages come and
+    go without the disk.
     """
     if injection.workload is not None and injection.workload.job:
         group = injection.job()
@@ -44,7 +44,7 @@ def press_cgroup(injection: Injection) -> str:
     path = group.file("memory", "memory.limit_in_bytes", "memory.max")
     injection.journal.change_file(path, str(limit))
     child.go()
-    return f"a limit of {limit >> 20} MiB on {group.name}, in which a process reads {span >> 20} MiB over and over"
+    return f"a limit of {limit >> 20} MiB on {group.name}, where a process reads {span >> 20} MiB in a loop"
 
 
 def _unreclaimable(group: Cgroup) -> int:

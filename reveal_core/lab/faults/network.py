@@ -30,7 +30,7 @@ def why_no_loss() -> str:
 
 
 def lose_packets(injection: Injection) -> str:
-    """Drop packets between the ranks at random, both ways: by nftables between namespaces, else by socket filters."""
+    """Drop packets between the ranks at random: by nftables between namespaces, else by socket filters."""
     workload = injection.need_workload()
     if workload.transport == "namespaces":
         refusal = lose_by_nftables(injection)
@@ -77,7 +77,7 @@ def why_no_imbalance() -> str:
 
 
 def gather_interrupts(injection: Injection) -> str:
-    """Send every interrupt that can move, and all handling of received packets, to core 0, under many small packets."""
+    """Send interrupts and the handling of received packets to core 0, under many small packets."""
     workload = injection.need_workload()
     if workload.transport != "namespaces":
         raise UnavailableError("this fault needs a workload with a network namespace of its own")
@@ -101,7 +101,7 @@ def gather_interrupts(injection: Injection) -> str:
 
 
 def _move(injection: Injection, folder: Path, mask: str) -> bool:
-    """Move an interrupt; its present core is restored too, which the kernel would not do for the mask alone."""
+    """Move an interrupt; its present core is restored too, which the mask alone would not do."""
     allowed = folder / "smp_affinity"
     try:
         before = allowed.read_text(encoding="ascii").strip()

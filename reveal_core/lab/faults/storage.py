@@ -10,7 +10,7 @@ from reveal_core.errors import UnavailableError
 from reveal_core.lab.faults.base import Injection
 
 BUDGET_BYTES = 1 << 30
-"""Most that a storm writes at intensity 1, and the pace of its writer: the budget spread over 4/5 of the fault."""
+"""Most that a storm writes at intensity 1, spread over four fifths of the fault."""
 SPAN_BYTES = 256 << 20
 _IN_MEMORY = ("tmpfs", "ramfs")
 
