@@ -30,6 +30,7 @@ STALE_S = 3600.0
 TEMPORARY = ".tmp"
 
 _PARALLEL = 16
+_LONGEST_REASON = 300
 _REMOTE_PACKAGES = frozenset(
     {
         "botocore",
@@ -54,7 +55,8 @@ def _is_remote_error(error: Exception) -> bool:
 
 def _reason(error: BaseException) -> str:
     text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    return " ".join(text.split())
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else line[:_LONGEST_REASON] + "…"
 
 
 def _missing_package(scheme: str, error: ImportError) -> str:
@@ -96,15 +98,17 @@ class Backend:
             raise UnavailableError(
                 f"store {self.shown}: {scheme}:// needs the Python package {package}, which is not installed"
             ) from error
-        except ValueError as error:
-            raise UnavailableError(f"store {self.shown}: {_reason(error)}") from error
+        except (ValueError, FileNotFoundError) as error:
+            known = scheme in fsspec.available_protocols()
+            reason = _reason(error) if known else f"no file system is known for {scheme}://"
+            raise UnavailableError(f"store {self.shown}: {reason}") from error
         self.local = isinstance(self.fs, LocalFileSystem)
         protocols = {self.fs.protocol} if isinstance(self.fs.protocol, str) else set(self.fs.protocol)
         self.single_put = bool(protocols & OBJECT_STORES)
         self.root: str = root.rstrip("/")
-        if not self.root and self.single_put and "memory" not in protocols:
+        if not self.root.partition("/")[0] and self.single_put and "memory" not in protocols:
             raise UnavailableError(f"store {self.shown}: the URL names no bucket")
-        self.url = (self.root or "/") if type(self.fs) is LocalFileSystem else url.rstrip("/")
+        self.url = (self.root or "/") if self.local else url if url.endswith("://") else url.rstrip("/")
 
     @contextlib.contextmanager
     def errors(self, action: str) -> Iterator[None]:
@@ -124,7 +128,7 @@ class Backend:
 
     def address(self, key: str) -> str:
         """Return what a person opens: a local path, or a URL."""
-        return self.path(key) if self.local else f"{self.url}/{key}"
+        return self.path(key) if self.local else str(self.fs.unstrip_protocol(self.path(key)))
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Return the function's results in order; side by side where every call waits for a network."""
