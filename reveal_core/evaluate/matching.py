@@ -114,7 +114,7 @@ def match_faults(injected: Sequence[InjectedFault], incidents: Sequence[Incident
 def false_incidents(injected: Sequence[InjectedFault], incidents: Sequence[Incident]) -> list[Incident]:
     """Return the incidents that no fault explains, in order of time.
 
-    An incident that begins from `EARLY_S` before a fault's onset to its end, or to `LATE_S` after its onset, is
+    An incident that begins from `EARLY_S` before a fault's onset to its end, or to `LATE_S` after it, is
     never false, also where another incident had found that fault before.
     """
     return [

@@ -12,8 +12,11 @@ from reveal_core.incidents import Incident
 from reveal_core.report.formatting import format_number
 from reveal_core.report.plots import MARGIN_S
 from reveal_core.report.types import HostReport, MetricPlot
+from reveal_core.report.words import subsystem_name
 
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+_CHARACTER = 6.0
+"""Mean width of a character of the drawings' text."""
 _FLOOR = 0.1
 """The score axis begins here, or at the lowest score if that is higher: calm is calm, however calm."""
 
@@ -28,13 +31,17 @@ class Tick:
 
 @dataclass(frozen=True)
 class Bar:
-    """A span of time in the drawing, with what it stands for."""
+    """A span of time in the drawing, with what it stands for.
+
+    ``text`` stands within it, ``name`` beside it: empty where there is no room up to the next one.
+    """
 
     x: float
     width: float
     subsystem: str = ""
     text: str = ""
     href: str = ""
+    name: str = ""
     found: bool = True
 
 
@@ -87,7 +94,7 @@ def timeline_drawing(host: HostReport, faults: Sequence[FaultMatch]) -> Drawing:
     decades = [f * 10.0**e for e in range(-2, 5) for f in (1, 3)]
     return Drawing(
         width=width,
-        height=270 if faults else 246,
+        height=266 if faults else 242 if host.incidents else 214,
         left=left,
         right=right,
         top=top,
@@ -95,13 +102,18 @@ def timeline_drawing(host: HostReport, faults: Sequence[FaultMatch]) -> Drawing:
         path=_path([x(t) for t in host.timeline.times_ms], [_y(r, y, log=True) for r in host.timeline.ratio]),
         x_ticks=_time_ticks(host.start, host.end, x, 9),
         y_ticks=tuple(Tick(y(math.log10(d)), f"{d:g}×") for d in decades if low <= math.log10(d) <= high),
-        spans=tuple(
-            _bar(x, i.incident.start, i.incident.end, i.incident.subsystem, str(i.number), f"#{i.anchor}")
-            for i in host.incidents
+        spans=_named(
+            [
+                _bar(x, i.incident.start, i.incident.end, i.incident.subsystem, str(i.number), f"#{i.anchor}")
+                for i in host.incidents
+            ],
+            [subsystem_name(i.incident.subsystem) for i in host.incidents],
+            right,
         ),
-        faults=tuple(
-            replace(_bar(x, m.fault.start, m.fault.end, m.fault.subsystem, m.fault.name), found=m.found)
-            for m in faults
+        faults=_named(
+            [replace(_bar(x, m.fault.start, m.fault.end, m.fault.subsystem), found=m.found) for m in faults],
+            [m.fault.name for m in faults],
+            right,
         ),
         gaps=tuple(_bar(x, start, end) for start, end in host.gaps),
         mark=y(0.0),
@@ -148,6 +160,18 @@ def _bar(
     return Bar(first, round(max(x(_ms(end)) - first, 2.0), 1), subsystem, text, href)
 
 
+def _named(bars: Sequence[Bar], names: Sequence[str], right: float) -> tuple[Bar, ...]:
+    ends = [*(bar.x for bar in bars[1:]), right]
+    return (
+        tuple(
+            replace(bar, name=name if bar.x + bar.width + len(name) * _CHARACTER + 8 <= end else "")
+            for bar, name, end in zip(bars, names, ends, strict=True)
+        )
+        if bars
+        else ()
+    )
+
+
 def _y(value: float | None, scale: _Scale, *, log: bool = False) -> float | None:
     if value is None:
         return None
@@ -173,7 +197,8 @@ def _time_ticks(start: datetime, end: datetime, x: _Scale, most: int) -> tuple[T
     step = next((s for s in _STEPS_S if (last - first) / s <= most), math.ceil((last - first) / most))
     times = range(math.ceil(first / step) * step, math.floor(last) + 1, step)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86400 else "%m-%d"
-    return tuple(Tick(x(t * 1e3), datetime.fromtimestamp(t, UTC).strftime(form)) for t in times)
+    ticks = (Tick(x(t * 1e3), datetime.fromtimestamp(t, UTC).strftime(form)) for t in times)
+    return tuple(tick for tick in ticks if tick.at <= x.last - _CHARACTER * len(tick.text) / 3)
 
 
 def _nice(low: float, high: float, about: int) -> list[float]:

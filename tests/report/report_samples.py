@@ -63,8 +63,12 @@ LOSS = CauseFinding(
     against=("No interface counts a drop or an error",),
     explanation="Segments had to be sent again because they, or their acknowledgements, did not arrive. "
     "The job waits for its gradient exchange meanwhile, so the CPU is less busy than usual.",
-    fix="Find the hop that drops: compare the counters of both ends, then those of the switch port between them.",
-    commands=("ip -s link show dev veth1", "nft list ruleset | grep -n drop", "ethtool -S eth0 | grep -i drop"),
+    fix="Find the hop that drops: compare the counters of both ends, then those of the switch port between.",
+    commands=(
+        "ip -s link show dev veth1",
+        "nft list ruleset | grep -n drop",
+        "ethtool -S eth0 | grep -i drop",
+    ),
     checks=("ss -ti state established | grep -c retrans",),
     same_signals=("bandwidth-cap", "link-flap"),
     caveat="A flapping or capped link shows the same counters on this host.",
@@ -74,7 +78,10 @@ HOG = CauseFinding(
     title="Other processes compete for the CPU",
     subsystem="cpu",
     confidence=0.74,
-    evidence=("CPU pressure rose to 61 % (normal 0 to 6 %)", "Busy time of cpu0 rose to 99 % (normal 24 to 60 %)"),
+    evidence=(
+        "CPU pressure rose to 61 % (normal 0 to 6 %)",
+        "Busy time of cpu0 rose to 99 % (normal 24 to 60 %)",
+    ),
     against=(),
     explanation="More threads want to run than there are cores.",
     fix="Move the other work elsewhere, or give the job cores of its own.",
@@ -83,7 +90,13 @@ HOG = CauseFinding(
 
 
 def incident(
-    number: int, second: float, length: float, subsystem: str, metrics: Sequence[MetricEvidence], causes=(), host="node-17"
+    number: int,
+    second: float,
+    length: float,
+    subsystem: str,
+    metrics: Sequence[MetricEvidence],
+    causes=(),
+    host="node-17",
 ) -> Incident:
     others = [name for name in ("cpu", "network", "memory", "storage") if name != subsystem]
     shares = (0.61, 0.22, 0.12, 0.05)
@@ -169,7 +182,9 @@ def series(host: str = "node-17", seconds: int = 420, *, seed: int = 0, only_nul
     return Series(host, frame.filter((pl.col("ts").dt.epoch("s") % 400 != 0) | only_nulls), channels)
 
 
-def scores(host: str = "node-17", windows: int = 417, incidents: Sequence[Incident] = (), *, seed: int = 1) -> Scores:
+def scores(
+    host: str = "node-17", windows: int = 417, incidents: Sequence[Incident] = (), *, seed: int = 1
+) -> Scores:
     random = np.random.default_rng(seed)
     start = pl.Series([START + timedelta(seconds=n) for n in range(windows)], dtype=NS)
     middle = np.arange(windows) + 1.5
@@ -219,7 +234,12 @@ MODEL = ModelInfo(
     version="3",
     profile="default",
     alias="champion",
-    settings={"window": {"length_s": 3.0, "stride_s": 1.0}, "fusion": "rms", "margin": 1.5, "floor": float("nan")},
+    settings={
+        "window": {"length_s": 3.0, "stride_s": 1.0},
+        "fusion": "rms",
+        "margin": 1.5,
+        "floor": float("nan"),
+    },
     trained_from=START - timedelta(minutes=6),
     trained_to=START - timedelta(seconds=30),
     windows=327,
@@ -228,16 +248,22 @@ MODEL = ModelInfo(
 FAULTS = (
     InjectedFault("packet-loss", "network", START + timedelta(seconds=211.6), START + timedelta(seconds=221)),
     InjectedFault("cpu-contention", "cpu", START + timedelta(seconds=261.2), START + timedelta(seconds=271)),
-    InjectedFault("huge-pages-reserved", "memory", START + timedelta(seconds=300), START + timedelta(seconds=308)),
-    InjectedFault("writeback-storm", "storage", START + timedelta(seconds=339.7), START + timedelta(seconds=349)),
+    InjectedFault(
+        "huge-pages-reserved", "memory", START + timedelta(seconds=300), START + timedelta(seconds=308)
+    ),
+    InjectedFault(
+        "writeback-storm", "storage", START + timedelta(seconds=339.7), START + timedelta(seconds=349)
+    ),
 )
 NOTES = (
-    "The threshold is provisional: 5 minutes of healthy telemetry cannot calibrate a daily alarm budget, so it is "
-    "1.5 times the healthy maximum.",
+    "The threshold is provisional: 5 minutes of healthy telemetry cannot calibrate a daily alarm budget, so "
+    "it is 1.5 times the healthy maximum.",
 )
 
 
-def host_input(host: str = "node-17", incidents: Sequence[Incident] | None = None, **more: object) -> HostInput:
+def host_input(
+    host: str = "node-17", incidents: Sequence[Incident] | None = None, **more: object
+) -> HostInput:
     found = faulty_incidents(host) if incidents is None else list(incidents)
     fields = {
         "host": host,

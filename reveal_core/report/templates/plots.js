@@ -66,16 +66,17 @@
     const found = data.y.filter((v) => v !== null);
     const low = Math.log10(Math.max(Math.min(0.5, ...found), 0.1));
     const high = Math.log10(Math.max(1, ...found) * 1.6);
-    const rows = data.faults.length ? ["injected", "incidents"] : ["incidents"];
-    const share = data.faults.length ? 0.27 : 0.16;
-    layout.margin = { l: rows.length > 1 || data.incidents.length ? 62 : 44, r: 12, t: 8, b: 24 };
+    const decades = [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000];
+    const rows = [...(data.faults.length ? ["injected"] : []), ...(data.incidents.length || data.faults.length ? ["incidents"] : [])];
+    const share = [0, 0.16, 0.27][rows.length];
+    layout.margin = { l: 62, r: 12, t: 8, b: 24 };
     layout.barmode = "overlay";
     layout.xaxis.nticks = width < 500 ? 4 : 10;
     const minutes = (data.range[1] - data.range[0]) / 60000;
     layout.xaxis.tickformat = minutes > 2880 ? "%m-%d" : minutes > 4 ? "%H:%M" : "%H:%M:%S";
-    Object.assign(layout.xaxis, { anchor: "y2" });
-    Object.assign(layout.yaxis, { type: "log", range: [low, high], domain: [share + 0.05, 1], tickvals: [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000], ticksuffix: "×" });
-    layout.yaxis2 = { domain: [0, share], range: [-0.5, rows.length - 0.5], tickvals: rows.map((_, n) => n), ticktext: rows, fixedrange: true, showgrid: false, zeroline: false, ticks: "" };
+    if (rows.length) layout.xaxis.anchor = "y2";
+    Object.assign(layout.yaxis, { type: "log", range: [low, high], domain: [share && share + 0.05, 1], tickvals: decades, ticktext: decades.map((d) => `${d}×`) });
+    if (rows.length) layout.yaxis2 = { domain: [0, share], range: [-0.5, rows.length - 0.5], tickvals: rows.map((_, n) => n), ticktext: rows, fixedrange: true, showgrid: false, zeroline: false, ticks: "" };
     layout.shapes = data.incidents.map((i) => spanShape(i.start, i.end, faded(c(known(i.subsystem)), 0.16), "y domain"));
     layout.shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, yref: "y", y0: 1, y1: 1, line: { color: c("threshold"), width: 1, dash: "dash" } });
     const traces = [];
@@ -86,8 +87,17 @@
     // A label that is wider than its bar would lie over its neighbours: leave it to the hover text.
     const scale = (width - 74) / (data.range[1] - data.range[0]);
     const fits = (i) => ({ ...i, label: i.label.length * 6.4 + 4 <= (i.end - i.start) * scale ? i.label : "" });
+    // A name stands beside its bar where there is room up to the next one.
+    const beside = (items, row, name) => items.forEach((i, n) => {
+      const next = n + 1 < items.length ? items[n + 1].start : data.range[1];
+      if (name(i).length * 6.4 + 12 > (next - i.end) * scale) return;
+      layout.annotations.push({ x: i.end, y: row, yref: "y2", text: text(name(i)), showarrow: false, xanchor: "left", xshift: 2, font: { color: c("muted"), size: 11 } });
+    });
+    layout.annotations = [];
+    beside(data.incidents, rows.length - 1, (i) => i.name);
+    beside(data.faults, 0, (i) => i.label);
     const span = (i) => `${((i.end - i.start) / 1000).toFixed(1)} s`;
-    traces.push(lane(data.incidents.map(fits), rows.length - 1, c, (i) => c(known(i.subsystem)), (i) => `<b>${text(i.text)}</b><br>${text(i.cause)}<br>${span(i)}`));
+    if (data.incidents.length) traces.push(lane(data.incidents.map(fits), rows.length - 1, c, (i) => c(known(i.subsystem)), (i) => `<b>${text(i.text)}</b><br>${text(i.cause)}<br>${span(i)}`));
     if (data.faults.length) {
       traces.push(lane(data.faults.map((i) => ({ ...fits(i), name: i.label })), 0, c, (i) => faded(c(i.found ? "muted" : "no"), 0.8), (i) => `<b>${text(i.name)}</b>, injected<br>${span(i)}, ${i.found ? "found" : "missed"}`));
     }
