@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -37,14 +38,22 @@ def _time(text: str) -> datetime:
     return to_utc(datetime.fromisoformat(text))
 
 
+def _known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a newer version may have added: its incidents stay readable while hosts are updated."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in data.items() if name in names}
+
+
 def _evidence(data: Mapping[str, Any]) -> MetricEvidence:
     numbers = {name: _number(data[name]) for name in ("value", "normal_low", "normal_high", "share")}
-    return MetricEvidence(**{**data, **numbers, "stands_for": tuple(data.get("stands_for", ()))})
+    return MetricEvidence(
+        **{**_known(MetricEvidence, data), **numbers, "stands_for": tuple(data.get("stands_for", ()))}
+    )
 
 
 def _cause(data: Mapping[str, Any]) -> CauseFinding:
     lists = {name: tuple(data[name]) for name in _LISTS if name in data}
-    return CauseFinding(**{**data, **lists, "confidence": _number(data["confidence"])})
+    return CauseFinding(**{**_known(CauseFinding, data), **lists, "confidence": _number(data["confidence"])})
 
 
 def incident_from_dict(data: Mapping[str, Any]) -> Incident:
@@ -58,7 +67,7 @@ def incident_from_dict(data: Mapping[str, Any]) -> Incident:
     try:
         return Incident(
             **{
-                **data,
+                **_known(Incident, data),
                 "start": _time(data["start"]),
                 "end": _time(data["end"]),
                 "probability": _number(data["probability"]),

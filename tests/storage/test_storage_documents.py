@@ -86,6 +86,15 @@ def test_an_incident_comes_back(store: Store) -> None:
     assert store.read_incidents(T0, T0 + DAY) == [grown]
 
 
+def test_an_incident_of_a_newer_version_is_read(local_store: Store) -> None:
+    key = local_store.put_incident(incident())
+    data = json.loads(local_store.backend.read(key) or b"")
+    for part in (data, data["metrics"][0], data["causes"][0]):
+        part["of a later version"] = 1
+    local_store.backend.write(key, json.dumps(data).encode())
+    assert local_store.read_incidents(T0, T0 + DAY) == [incident()]
+
+
 def test_numbers_that_are_not_finite_are_null_in_json(local_store: Store) -> None:
     metric = replace(incident().metrics[0], normal_low=-math.inf, normal_high=math.nan)
     key = local_store.put_incident(replace(incident(), metrics=(metric,)))

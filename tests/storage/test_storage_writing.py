@@ -64,14 +64,10 @@ def test_odd_host_names_are_kept_apart(store: Store) -> None:
 
 
 def test_importing_the_store_to_write_segments_stays_light() -> None:
-    code = (
-        "import sys; from storage.store import Store;"
-        "print([m for m in ('polars', 'pyarrow', 'pandas', 'sklearn', 'prefect', 'mlflow') if m in sys.modules])"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[]\n"
-    )
+    heavy = ("polars", "pyarrow", "pandas", "sklearn", "prefect", "mlflow")
+    code = f"import sys; from storage.store import Store; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_killed_writer_leaves_no_half_file(tmp_path: Path) -> None:
