@@ -21,8 +21,8 @@ class Detector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     offset_
-        Score beyond which `predict` calls a window an outlier: the (1 - contamination) quantile of the
-        training scores.
+        As scikit-learn defines it, ``decision_function = score_samples - offset_``: minus the
+        (1 - contamination) quantile of the training scores.
     """
 
     contamination: float
@@ -50,7 +50,7 @@ class Detector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"contamination must lie between 0 and 0.5, not {self.contamination}")
         checked = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self._fit(checked)
-        self.offset_ = float(np.quantile(self._score(checked), 1.0 - self.contamination))
+        self.offset_ = -float(np.quantile(self._score(checked), 1.0 - self.contamination))
         return self
 
     def _validate(self, X: ArrayLike) -> Array:
@@ -71,7 +71,7 @@ class Detector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return how far inside the training scores each window lies; negative is an outlier."""
-        return self.offset_ - self.anomaly_score(X)
+        return self.score_samples(X) - self.offset_
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return 1 for an ordinary window and -1 for an outlier."""

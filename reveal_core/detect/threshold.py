@@ -71,7 +71,9 @@ def budget_threshold(
     ``u`` (Coles 2001, ch. 4), ξ at most 0.5.
     """
     days = (times_s[-1] - times_s[0]) / DAY_S
-    start = float(np.quantile(held_out, 0.9))
+    # Where windows are dense, a low level joins all of them to one cluster: take the level that tells most apart.
+    levels = [float(np.quantile(held_out, q)) for q in (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)]
+    start = max(levels, key=lambda level: len(cluster_peaks(held_out, times_s, level, gap_s)))
     peaks = np.sort(cluster_peaks(held_out, times_s, start, gap_s))[::-1]
     rule = f"{budget_per_day:g} false incidents per host and day over {days:.1f} days of history"
     expected = budget_per_day * days

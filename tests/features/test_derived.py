@@ -1,0 +1,72 @@
+"""Derived metrics: formulas on known numbers, and none without its inputs."""
+
+import polars as pl
+import pytest
+
+from reveal_core.channels import Channel
+from reveal_core.features.derived import DERIVED, add_derived
+from reveal_core.telemetry import Series
+
+
+def derive(values):
+    channels = {}
+    for name in values:
+        metric, _, instance = name.partition("/")
+        channels[name] = Channel(name, metric, instance, "cpu", "gauge", "x", "test", 100)
+    frame = pl.DataFrame({k: [float(v)] for k, v in values.items()})
+    return add_derived(Series("h", frame, channels))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "name", "expected"),
+    [
+        ({"cpu.idle/cpu0": 30, "cpu.iowait/cpu0": 20}, "cpu.busy/cpu0", 50.0),
+        ({"cpu.idle/cpu0": 120, "cpu.iowait/cpu0": 0}, "cpu.busy/cpu0", 0.0),
+        ({"tcp.RetransSegs/host": 10, "tcp.OutSegs/host": 90}, "tcp.retransmit_share/host", 10.0),
+        ({"tcp.RetransSegs/host": 1, "tcp.OutSegs/host": 1}, "tcp.retransmit_share/host", 0.0),
+        (
+            {"disk.read_ms/a": 30, "disk.write_ms/a": 10, "disk.reads/a": 3, "disk.writes/a": 1},
+            "disk.await/a",
+            10.0,
+        ),
+        (
+            {"disk.read_ms/a": 0, "disk.write_ms/a": 0, "disk.reads/a": 0, "disk.writes/a": 0},
+            "disk.await/a",
+            0.0,
+        ),
+        ({"disk.io_ms/a": 500}, "disk.utilisation/a", 50.0),
+        ({"disk.flush_ms/a": 8, "disk.flushes/a": 2}, "disk.flush_await/a", 4.0),
+        ({"numa.other_node/node0": 250, "numa.local_node/node0": 750}, "numa.remote_share/node0", 25.0),
+        ({"cgroup.nr_throttled/j": 3, "cgroup.nr_periods/j": 10}, "cgroup.throttled_share/j", 30.0),
+        (
+            {"meminfo.Dirty": 1, "meminfo.Writeback": 1, "meminfo.MemAvailable": 8},
+            "memory.writeback_pressure",
+            25.0,
+        ),
+    ],
+)
+def test_formula(inputs, name, expected):
+    series = derive(inputs)
+    assert series.frame[name][0] == pytest.approx(expected)
+    assert series.channels[name].source == "derived"
+
+
+def test_every_formula_is_tested_above():
+    tested = {
+        mark.args[1][i][1].split("/")[0] for mark in test_formula.pytestmark for i in range(len(mark.args[1]))
+    }
+    assert tested == {d.name for d in DERIVED}
+
+
+def test_nothing_is_derived_without_all_inputs():
+    assert "cpu.busy/cpu0" not in derive({"cpu.idle/cpu0": 30}).channels
+    assert "cpu.busy/cpu1" not in derive({"cpu.idle/cpu1": 30, "cpu.iowait/cpu0": 1}).channels
+
+
+def test_a_missing_input_gives_a_missing_value():
+    channels = {
+        n: Channel(n, n.split("/")[0], "cpu0", "cpu", "gauge", "%", "t", 100)
+        for n in ("cpu.idle/cpu0", "cpu.iowait/cpu0")
+    }
+    frame = pl.DataFrame({"cpu.idle/cpu0": [None, 10.0], "cpu.iowait/cpu0": [1.0, 1.0]})
+    assert add_derived(Series("h", frame, channels)).frame["cpu.busy/cpu0"].to_list() == [None, 89.0]
