@@ -68,28 +68,36 @@ def decode_segment(data: bytes, columns: Sequence[str] | None = None) -> Decoded
         with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
             head, table_of_channels = decode_metadata(file.metadata.metadata or {})
             schema = file.schema_arrow
+            types = dict(zip(schema.names, schema.types, strict=True))
             kinds = _check_columns(schema.names, table_of_channels)
-            wanted = [n for n in schema.names if columns is None or n in TIME_COLUMNS or n in set(columns)]
-            target = pa.schema([(n, _target_type(n, kinds.get(n, ""), schema.field(n).type)) for n in wanted])
-            table = file.read(columns=wanted).select(wanted)
+            asked = types.keys() if columns is None else {*TIME_COLUMNS, *columns}
+            wanted = [name for name in schema.names if name in asked]
+            target = pa.schema([(n, _target_type(n, kinds.get(n, ""), types[n])) for n in wanted])
+            table = file.read(columns=None if columns is None else wanted)
+            if columns is not None:
+                table = table.select(wanted)
         if table.column("ts").null_count:
             raise ValueError("column ts has missing times")
-        table = table.cast(target).replace_schema_metadata(None)
+        if table.schema.types != target.types:
+            table = table.cast(target)
+        table = table.replace_schema_metadata(None)
         frame = pl.DataFrame(pl.from_arrow(table))
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(" ".join(f"{error}".split()) or type(error).__name__) from error
     facts = head.get("facts", {})
     if not isinstance(facts, dict):
         raise ValueError("segment metadata is malformed: facts are no mapping")
-    return DecodedSegment(frame, {c.name: c for c in table_of_channels if c.name in set(wanted)}, facts)
+    read = set(wanted)
+    return DecodedSegment(frame, {c.name: c for c in table_of_channels if c.name in read}, facts)
 
 
 def _check_columns(names: list[str], channels: list[Channel]) -> dict[str, str]:
     """Return each channel's kind, having made sure that columns and channel table belong together."""
     kinds = {channel.name: channel.kind for channel in channels}
-    if len(set(names)) != len(names):
+    given = set(names)
+    if len(given) != len(names):
         raise ValueError("a column appears twice")
-    missing = [name for name in TIME_COLUMNS if name not in names]
+    missing = [name for name in TIME_COLUMNS if name not in given]
     unknown = [name for name in names if name not in kinds and name not in TIME_COLUMNS]
     if missing:
         raise ValueError(f"column {missing[0]} is missing")
