@@ -114,8 +114,10 @@ def format_band(low: float | None, high: float | None, unit: str) -> str:
     ends = [end for end in (low, high) if end is not None and math.isfinite(end)]
     if low is None or high is None or len(ends) < 2:
         return UNKNOWN
-    factor, shown = scale_for(max(abs(low), abs(high)), unit)
-    first, last = format_number(low * factor), format_number(high * factor)
+    largest = max(abs(low), abs(high))
+    factor, shown = scale_for(largest, unit)
+    # What rounding errors leave of a zero must not read as a bound.
+    first, last = (format_number(end * factor if abs(end) > 1e-6 * largest else 0.0) for end in (low, high))
     text = first if first == last else f"{first} to {last}"
     return f"{text} {shown}".rstrip()
 
@@ -144,12 +146,12 @@ def format_probability(probability: float) -> str:
     """Return a tail probability as odds: how many healthy windows would show one this strange.
 
     >>> format_probability(0.0001), format_probability(0.4), format_probability(0.0)
-    ('1 in 10,000', '1 in 2.5', 'below 1 in 10 million')
+    ('1 in 10,000', '1 in 2.5', 'less than 1 in 10 million')
     """
     if not math.isfinite(probability):
         return UNKNOWN
     if probability < 1e-7:
-        return "below 1 in 10 million"
+        return "less than 1 in 10 million"
     return f"1 in {_odds(1 / probability)}"
 
 

@@ -16,6 +16,8 @@ SUBSYSTEM_NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory", "network": "n
 LITTLE_COVERAGE = 0.9
 """Below this share of samples, "nothing unusual" is said with its coverage."""
 _NAMESPACED = ("tcp", "tcpext", "udp", "udplite", "ip", "ipext", "icmp", "sockstat")
+_CHANGE = ".change"
+"""Ends the name of a metric that is judged by its change."""
 _PARTS = {"mean": "mean over instances", "imbalance": "highest above the mean"}
 _CORES = ("cpu", "sched", "softirq", "softnet", "irq")
 
@@ -27,6 +29,8 @@ def subsystem_name(subsystem: str) -> str:
 
 def metric_title(metric: str) -> str:
     """Return what a metric is, in words; its name where neither `TITLES` nor the catalogue knows it."""
+    if metric.endswith(_CHANGE):
+        return f"Change of {_lower(metric_title(metric.removesuffix(_CHANGE)))}"
     if metric in TITLES:
         return TITLES[metric]
     entry = load_catalog().get(metric)

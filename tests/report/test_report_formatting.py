@@ -69,6 +69,7 @@ def test_a_shown_value_is_the_value_within_half_a_percent(value, unit):
         (0, 2, "/s", "0 to 2 /s"),
         (900e3, 1.3e6, "B/s", "0.9 to 1.3 MB/s"),
         (3, 3, "ms", "3 ms"),
+        (-4.7e-16, 17.2e6, "B/s", "0 to 17.2 MB/s"),
         (0, 0, "packets/s", "0 packets/s"),
         (math.nan, 3, "ms", "–"),
         (None, 3, "ms", "–"),
@@ -99,7 +100,7 @@ def test_every_duration_has_a_text(seconds):
         (0.4, "1 in 2.5"),
         (0.05, "1 in 20"),
         (8.1e-6, "1 in 120,000"),
-        (0, "below 1 in 10 million"),
+        (0, "less than 1 in 10 million"),
     ],
 )
 def test_probabilities_are_odds(probability, text):

@@ -253,6 +253,8 @@ def test_sentences_say_which_quantity_moved():
         "Spread of CPU busy time on cpu1 rose"
     )
     assert metric_title("no.such_metric") == "no.such_metric"
+    assert metric_title("disk.utilisation.change") == "Change of disk utilisation"
+    assert metric_title("no.such_metric.change") == "Change of no.such_metric"
 
 
 def test_a_source_that_is_off_keeps_its_reason():
