@@ -11,6 +11,7 @@ import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
+from itertools import takewhile
 from typing import Any
 
 from reveal_core.channels import KINDS, SUBSYSTEMS, Channel, channel_name
@@ -94,10 +95,27 @@ def _entry(file: str, name: str, values: dict[str, Any]) -> Metric:
     return metric
 
 
-def _files() -> dict[str, dict[str, Any]]:
-    folder = files(__package__).joinpath("metrics")
-    paths = sorted((p for p in folder.iterdir() if p.name.endswith(".toml")), key=lambda p: p.name)
-    return {path.name: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
+@dataclass(frozen=True)
+class CatalogFile:
+    """A file of the catalogue: its name, the comment that it begins with, and its tables."""
+
+    name: str
+    comment: str
+    data: dict[str, Any]
+
+
+@cache
+def catalog_files() -> tuple[CatalogFile, ...]:
+    """Return the files of the catalogue, by name."""
+    found = []
+    for path in files(__package__).joinpath("metrics").iterdir():
+        if path.name.endswith(".toml"):
+            text = path.read_text(encoding="utf-8")
+            comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+            found.append(
+                CatalogFile(path.name, " ".join(line[1:].strip() for line in comment), tomllib.loads(text))
+            )
+    return tuple(sorted(found, key=lambda file: file.name))
 
 
 @cache
@@ -110,15 +128,15 @@ def load_catalog() -> dict[str, Metric]:
         If an entry is malformed or appears twice; the message names file and metric.
     """
     catalog: dict[str, Metric] = {}
-    for file, data in _files().items():
-        for name, values in data["metrics"].items():
+    for file in catalog_files():
+        for name, values in file.data["metrics"].items():
             if name in catalog:
-                raise ValueError(f"{file}: {name} is in the catalogue twice")
-            catalog[name] = _entry(file, name, {**data.get("defaults", {}), **values})
+                raise ValueError(f"{file.name}: {name} is in the catalogue twice")
+            catalog[name] = _entry(file.name, name, {**file.data.get("defaults", {}), **values})
     return catalog
 
 
 @cache
 def load_left_out() -> dict[str, str]:
     """Return the names that are known and not collected, each with the reason."""
-    return {name: reason for data in _files().values() for name, reason in data.get("left_out", {}).items()}
+    return {name: why for file in catalog_files() for name, why in file.data.get("left_out", {}).items()}

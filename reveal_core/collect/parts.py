@@ -160,19 +160,24 @@ class FieldsPart(Part):
             row[slot] = value
 
     def _lay_out(self, data: bytes, count: int) -> None:
-        names, places, self.slots = [], [], []
+        names: list[bytes] = []
+        name_places: list[int] = []
+        value_places: list[int] = []
+        self.slots = []
         position = 0
         for line in data.split(b"\n"):
             words = line.split()
+            if len(words) > self.key:  # also of a line that is not read: it may become one that is
+                names.append(words[self.key])
+                name_places.append(position + self.key)
             target = self.target(words[self.key]) if len(words) > self.key + 1 else None
             slot = None if target is None else self.add(target[0], self.instance, target[1])
             if slot is not None and slot not in self.slots:
-                names.append(words[self.key])
-                places.append(position + self.key)
+                value_places.append(position + self.key + 1)
                 self.slots.append(slot)
             position += len(words)
-        self.names, self.expected = picker(places), tuple(names)
-        self.values = picker([place + 1 for place in places])
+        self.names, self.expected = picker(name_places), tuple(names)
+        self.values = picker(value_places)
         self.count = count
         self.keep(self.slots)
 
@@ -204,8 +209,10 @@ class RowsPart(Part):
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
         row = self.columns.row
-        found = {}
+        found: dict[bytes, tuple[list[bytes], list[int]]] = {}
         for key, values in self.split(data):
+            if key in found:
+                continue  # a key that stands twice says nothing the second time
             known = self.rows.get(key)
             if known is not None and known[0] == values:
                 found[key] = known

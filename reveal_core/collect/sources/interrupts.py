@@ -38,10 +38,11 @@ def line_label(description: str) -> str:
 class Line:
     """A line of the table: its name, what it last said, and the slot of each core's count."""
 
-    __slots__ = ("counts", "instance", "key", "metric", "slots", "text")
+    __slots__ = ("counts", "description", "instance", "key", "metric", "slots", "text")
 
-    def __init__(self, key: bytes, metric: str, instance: str) -> None:
+    def __init__(self, key: bytes, description: bytes, metric: str, instance: str) -> None:
         self.key = key
+        self.description = description
         self.metric = metric
         self.instance = instance
         self.text = b""
@@ -72,17 +73,21 @@ class InterruptsPart(Part):
         ):
             self._lay_out(header, texts)
         for line, text in zip(self.lines, texts, strict=True):
-            if text != line.text:
-                self._parse_line(line, text)
+            if text != line.text and not self._parse_line(line, text):
+                self._lay_out(header, texts)  # the line has gone to another device
+                break
         row = self.columns.row
         for slot, total in zip(self.total_slots, self.totals, strict=True):
             if slot is not None:
                 row[slot] = total
 
-    def _parse_line(self, line: Line, text: bytes) -> None:
+    def _parse_line(self, line: Line, text: bytes) -> bool:
+        """Put a line's counts into the row; return whether it still describes the same device."""
         row = self.columns.row
         width = len(self.cores)
-        words = text[len(line.key) :].split(None, width)[:width]
+        words = text[len(line.key) :].split(None, width)
+        if (words.pop() if len(words) > width else b"") != line.description:
+            return False
         if line.key.strip() in WHOLE_HOST:
             if 0 in line.slots:
                 row[line.slots[0]] = int(words[0])
@@ -100,6 +105,7 @@ class InterruptsPart(Part):
             ]
             line.counts = counts
         line.text = text
+        return True
 
     def _extend(self, line: Line, counts: list[int]) -> None:
         """Add channels of a line for cores where it now has something to say."""
@@ -132,28 +138,30 @@ class InterruptsPart(Part):
         self.header = header
         self.cores = [core.decode("ascii", "replace").lower() for core in cores]
         names = [text.partition(b":")[0].strip().decode("ascii", "replace") for text in texts]
-        width = len(cores) + 1
+        width = len(cores)
+        keys = [text[: text.find(b":") + 1] for text in texts]
+        rests = [
+            b"".join(text[len(key) :].split(None, width)[width:])
+            for key, text in zip(keys, texts, strict=True)
+        ]
         labels = [
-            line_label(b" ".join(text.split(None, width)[width:]).decode("utf-8", "replace"))
-            if name.isdigit()
-            else ""
-            for name, text in zip(names, texts, strict=True)
+            line_label(rest.decode("utf-8", "replace")) if name.isdigit() else ""
+            for name, rest in zip(names, rests, strict=True)
         ]
         shared = Counter(labels)
         self.cells = self.cells_left_out = 0
         self.totals = [0] * len(cores)
         self.total_slots = [self.add("irq.total", core) for core in self.cores]
         self.lines = []
-        for name, label, text in zip(names, labels, texts, strict=True):
-            key = text[: text.find(b":") + 1]
+        for name, label, key, rest in zip(names, labels, keys, rests, strict=True):
             if not name.isdigit():
-                line = Line(key, f"irq.{name}", "")
+                line = Line(key, rest, f"irq.{name}", "")
                 if name.encode() + b":" in WHOLE_HOST and (slot := self.add(line.metric)) is not None:
                     line.slots[0] = slot
             elif shared[label] > 1 or not label:
-                line = Line(key, "irq.device", f"{label}-irq{name}".lstrip("-"))
+                line = Line(key, rest, "irq.device", f"{label}-irq{name}".lstrip("-"))
             else:
-                line = Line(key, "irq.device", label)
+                line = Line(key, rest, "irq.device", label)
             self.lines.append(line)
         for line, text in zip(self.lines, texts, strict=True):
             self._parse_line(line, text)

@@ -39,12 +39,14 @@ class SockstatPart(Part):
         for line in data.split(b"\n"):
             words = line.split()
             protocol = words[0].rstrip(b":").decode("ascii", "replace") if words else ""
-            for index in range(1, len(words) - 1, 2):
+            for index in (0, *range(1, len(words) - 1, 2)) if words else ():
+                names.append(words[index])
+                name_places.append(position + index)
+                if index == 0:
+                    continue
                 metric = f"sockstat.{protocol}_{words[index].decode('ascii', 'replace')}"
                 slot = self.add(metric, self.namespace)
                 if slot is not None and slot not in self.slots:
-                    names.append(words[index])
-                    name_places.append(position + index)
                     places.append(position + index + 1)
                     self.slots.append(slot)
             position += len(words)

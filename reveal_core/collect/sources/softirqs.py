@@ -33,11 +33,11 @@ class SoftirqsPart(Part):
         lines = [line.split() for line in data.split(b"\n") if line.strip()]
         if not lines or not all(core.startswith(b"CPU") for core in lines[0]):
             raise ValueError("no header of cores")
-        self.cores = tuple(lines[0])
-        self.kinds = tuple(line[0] for line in lines[1:])
-        width = len(self.cores)
+        width = len(lines[0])
         if any(len(line) != width + 1 for line in lines[1:]):
             raise ValueError("the lines differ in length")
+        self.cores = tuple(lines[0])
+        self.kinds = tuple(line[0] for line in lines[1:])
         places, slots = [], []
         for number, kind in enumerate(self.kinds):
             for index, core in enumerate(self.cores):

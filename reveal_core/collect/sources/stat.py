@@ -16,6 +16,7 @@ class StatPart(Part):
     cores: tuple[bytes, ...] = ()
     cells: Picker = staticmethod(picker([]))
     cell_slots: tuple[int, ...] = ()
+    tail_length = 0
     total_names: tuple[bytes, ...] = ()
     total_slots: tuple[int, ...] = ()
 
@@ -30,6 +31,7 @@ class StatPart(Part):
         if (
             not self.width
             or tuple(head[:: self.width]) != self.cores
+            or len(tail) != self.tail_length
             or tuple(tail[0:count:2]) != self.total_names
         ):
             self._lay_out(data[:cut], tail)
@@ -55,6 +57,7 @@ class StatPart(Part):
                 if slot is not None:
                     places.append(number * self.width + offset)
                     slots.append(slot)
+        self.tail_length = len(tail)
         names = []
         for name in tail[0::2]:
             if name == b"softirq":  # the last line, of another form
