@@ -23,7 +23,7 @@ class Term:
     """A signal that a cause moves.
 
     ``metrics`` are alternatives (shell patterns); the one that moved furthest in ``direction`` speaks.
-    ``part`` and ``statistic`` restrict it to such features; ``says`` words the evidence. A ``required`` term
+    ``parts`` and ``statistic`` restrict it to such features; ``says`` words the evidence. A ``required`` term
     must have moved.
     """
 
@@ -32,7 +32,7 @@ class Term:
     says: str
     weight: float = 1.0
     required: bool = False
-    part: str = ""
+    parts: tuple[str, ...] = ()
     statistic: str = ""
 
 
@@ -66,7 +66,9 @@ class Signal:
 
 
 def _terms(entries: Sequence[Mapping[str, Any]], where: str) -> tuple[Term, ...]:
-    terms = tuple(Term(**{**entry, "metrics": tuple(entry["metrics"])}) for entry in entries)
+    terms = tuple(
+        Term(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}) for entry in entries
+    )
     for term in terms:
         if term.direction not in {"up", "down"}:
             raise ValueError(f"causes.toml: {where}: direction {term.direction!r} is neither up nor down")
@@ -104,7 +106,7 @@ def speaking(term: Term, signals: Sequence[Signal]) -> Signal | None:
     sign = 1.0 if term.direction == "up" else -1.0
     best: Signal | None = None
     for signal in signals:
-        if sign * signal.excess <= 0.0 or (term.part and signal.part != term.part):
+        if sign * signal.excess <= 0.0 or (term.parts and signal.part not in term.parts):
             continue
         if term.statistic and signal.statistic != term.statistic:
             continue

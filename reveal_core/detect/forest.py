@@ -23,7 +23,7 @@ class IsolationForestDetector(Detector):
     def __init__(
         self,
         *,
-        n_estimators: int = 200,
+        n_estimators: int = 100,
         max_samples: int | float | str = "auto",
         random_state: int | None = 0,
         contamination: float = 0.01,

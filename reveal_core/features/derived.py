@@ -15,6 +15,9 @@ from reveal_core.channels import Channel, channel_name
 from reveal_core.telemetry import Series
 
 
+BUSIEST_CORE = "irq.busiest_core_share"
+
+
 @dataclass(frozen=True)
 class Derived:
     """A metric computed from others on the same instance.
@@ -119,6 +122,31 @@ DERIVED: tuple[Derived, ...] = (
 )
 
 
+def busiest_core_share(series: Series) -> tuple[Channel, pl.Expr] | None:
+    """Return the share of all device interrupts that the busiest core takes, in percent; None with one core.
+
+    The publication's third case: interrupts on few cores. Timers and calls between cores do not count, and where
+    hardly any device interrupts (below 20 a second) an even share is given, so that idleness is no imbalance.
+    """
+    cores: dict[str, list[str]] = {}
+    for channel in series.channels.values():
+        if channel.metric == "irq.device":
+            cores.setdefault(channel.instance.rpartition(":")[2], []).append(channel.name)
+    if len(cores) < 2:
+        return None
+    first = series.channels[next(iter(cores.values()))[0]]
+    channel = replace(
+        first, name=BUSIEST_CORE, metric=BUSIEST_CORE, instance="", kind="gauge", unit="%", source="derived"
+    )
+    sums = [pl.sum_horizontal(names) for names in cores.values()]
+    total = pl.sum_horizontal(sums)
+    share_of_busiest = 100.0 * pl.max_horizontal(sums) / total
+    even = 100.0 / len(cores)
+    known = pl.any_horizontal(pl.col(name).is_not_null() for names in cores.values() for name in names)
+    value = pl.when(total > 20.0).then(share_of_busiest).otherwise(even)
+    return channel, pl.when(known).then(value).alias(BUSIEST_CORE)
+
+
 def add_derived(series: Series) -> Series:
     """Return the series with every derived metric whose inputs it has, on each instance."""
     instances: dict[str, list[Channel]] = {}
@@ -142,4 +170,8 @@ def add_derived(series: Series) -> Series:
                 source="derived",
             )
             expressions.append(derived.formula(*(pl.col(i) for i in inputs)).alias(name))
+    busiest = busiest_core_share(series)
+    if busiest is not None:
+        channels[BUSIEST_CORE] = busiest[0]
+        expressions.append(busiest[1])
     return Series(series.host, series.frame.with_columns(expressions), channels, series.facts)

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from reveal_core.channels import Channel
-from reveal_core.features.derived import DERIVED, add_derived
+from reveal_core.features.derived import BUSIEST_CORE, DERIVED, add_derived
 from reveal_core.telemetry import Series
 
 
@@ -70,3 +70,14 @@ def test_a_missing_input_gives_a_missing_value():
     }
     frame = pl.DataFrame({"cpu.idle/cpu0": [None, 10.0], "cpu.iowait/cpu0": [1.0, 1.0]})
     assert add_derived(Series("h", frame, channels)).frame["cpu.busy/cpu0"].to_list() == [None, 89.0]
+
+
+def test_interrupts_of_all_lines_are_summed_per_core():
+    lines = {"irq.device/a:cpu0": 60, "irq.device/b:cpu0": 30, "irq.device/a:cpu1": 10}
+    assert derive(lines).frame[BUSIEST_CORE][0] == pytest.approx(90.0)
+
+
+def test_without_interrupts_the_share_is_even_and_with_one_core_there_is_none():
+    idle = {"irq.device/a:cpu0": 3, "irq.device/a:cpu1": 0}
+    assert derive(idle).frame[BUSIEST_CORE][0] == pytest.approx(50.0)
+    assert BUSIEST_CORE not in derive({"irq.device/a:cpu0": 60}).channels
