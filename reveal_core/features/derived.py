@@ -14,7 +14,6 @@ import polars as pl
 from reveal_core.channels import Channel, channel_name
 from reveal_core.telemetry import Series
 
-
 BUSIEST_CORE = "irq.busiest_core_share"
 
 
@@ -125,8 +124,9 @@ DERIVED: tuple[Derived, ...] = (
 def busiest_core_share(series: Series) -> tuple[Channel, pl.Expr] | None:
     """Return the share of all device interrupts that the busiest core takes, in percent; None with one core.
 
-    The publication's third case: interrupts on few cores. Timers and calls between cores do not count, and where
-    hardly any device interrupts (below 20 a second) an even share is given, so that idleness is no imbalance.
+    The publication's third case: interrupts on few cores. Timers and calls between cores do not count, and
+    where hardly any device interrupts (below 20 a second) an even share is given, so that idleness is no
+    imbalance.
     """
     cores: dict[str, list[str]] = {}
     for channel in series.channels.values():
