@@ -27,7 +27,7 @@ from reveal_core.incidents import iso
 from reveal_core.lab.faults import FaultInfo, demo_faults, inject, list_faults
 from reveal_core.lab.journal import clean_up
 from reveal_core.lab.processes import termination_unwinds
-from reveal_core.lab.workload import Workload
+from reveal_core.lab.workload import Workload, find_workload
 from storage.store import Store
 from tasks.tracking import Tracking, without_secrets
 
@@ -88,6 +88,8 @@ def plan_demo(directory: Path, *, full: bool, faults: Sequence[str] | None, seed
     UnavailableError
         If a fault cannot be injected here, or the folder cannot be made.
     """
+    if find_workload() is not None:
+        raise UnavailableError("a lab workload is running on this machine already: end it first, there can be one")
     known = {info.name: info for info in list_faults()}
     if faults is not None:
         names = list(faults)

@@ -96,7 +96,7 @@ def start_prefect(folder: Path) -> tuple[Companion, str]:
         "PREFECT__SERVER_EPHEMERAL": "1",
         "PREFECT__SERVER_FINAL": "1",
         "PREFECT_UI_ENABLED": "0",
-        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "30",
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
         **{f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE_SERVICES},
     }
     command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 from flows.environment import prefect_api_url
 from flows.output import Say, progress
 from reveal_core.errors import UnavailableError
 from tasks.runner import DirectRunner
-from tasks.tracking import without_secrets
+from storage.store import Store
+from tasks.tracking import check_server, without_secrets
 
 HEALTH_TIMEOUT_S = 5.0
 
@@ -53,6 +55,7 @@ def call_pipeline(name: str, title: str, say: Say, *, flow: bool, **arguments: A
         from flows import pipelines
 
         return getattr(pipelines, name)(DirectRunner(say), **arguments)
+    _check_places(name, arguments)
     url = prefect_api_url()
     if url is None:
         say(f"{title} (starting an embedded Prefect server)")
@@ -63,6 +66,14 @@ def call_pipeline(name: str, title: str, say: Say, *, flow: bool, **arguments: A
 
     say(title)
     return getattr(prefect_flows, name)(**arguments)
+
+
+def _check_places(name: str, arguments: Mapping[str, Any]) -> None:
+    """Look whether store and tracker are there before a flow does, which retries them for half a minute."""
+    if name != "collect_telemetry":
+        Store(arguments["store"]).check()
+    if uri := arguments.get("tracking_uri"):
+        check_server(uri)
 
 
 def check_prefect(url: str) -> None:

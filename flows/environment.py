@@ -38,7 +38,7 @@ def prepare_environment(*, verbose: bool = False) -> None:
     }
     if not verbose:
         # The console handler only: logs still reach a Prefect server and its pages.
-        defaults["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "100"
+        defaults["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
         defaults["PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW"] = "ignore"
         defaults["MLFLOW_LOGGING_LEVEL"] = "ERROR"
         warnings.filterwarnings("ignore")

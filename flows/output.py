@@ -19,8 +19,8 @@ def emit(document: Any, *, as_json: bool, text: Callable[[Console], None]) -> No
     if as_json:
         sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
     else:
-        # A pipe gets lines as long as they are; only a terminal wraps.
-        console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
+        # A pipe has no width of its own; this one holds every table.
+        console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
         text(console)
     sys.stdout.flush()
 

@@ -45,10 +45,11 @@ def trusted_types() -> list[str]:
     decides what to trust.
     """
     from reveal_core.detect.calibration import TailCalibration
+    from reveal_core.detect.ensemble import DETECTORS, DetectorEnsemble
     from reveal_core.detect.scaling import BandScaler
-    from reveal_core.model import DETECTORS, RevealModel
+    from reveal_core.model import RevealModel
 
-    own = [RevealModel, BandScaler, TailCalibration, *DETECTORS.values()]
+    own = [RevealModel, DetectorEnsemble, BandScaler, TailCalibration, *DETECTORS.values()]
     return [*(f"{cls.__module__}.{cls.__qualname__}" for cls in own), *FOREST_TYPES]
 
 
