@@ -165,7 +165,10 @@ class Collector:
         self.self_block = Block()
         self.late_slot = self.self_columns.add("reveal.late_ticks")
         self.lost_slot = self.self_columns.add("reveal.lost_ticks")
-        self.time_slots = [self.self_columns.add("reveal.read_time", o.source.name) for o in self.opened]
+        self.time_slots = [
+            self.self_columns.add("reveal.read_time", opened.source.name, period_ms=opened.coverage.period_ms)
+            for opened in self.opened
+        ]
         self.late_ticks = 0
         self.lost_ticks = 0
         self.ts = array("q")

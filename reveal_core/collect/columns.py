@@ -56,7 +56,9 @@ class Columns:
         self._retired: set[int] = set()
         self._free: list[int] = []
 
-    def add(self, metric: str, instance: str = "", scale: float = 1.0) -> int | None:
+    def add(
+        self, metric: str, instance: str = "", scale: float = 1.0, period_ms: int | None = None
+    ) -> int | None:
         """Return the slot of a channel, which may be new; None if the catalogue does not hold the metric.
 
         Parameters
@@ -65,6 +67,8 @@ class Columns:
             The channel.
         scale
             What a raw integer is multiplied with to get the catalogue's unit; a whole number for a counter.
+        period_ms
+            How often it is sampled, where that is not the period of the whole source.
         """
         name = channel_name(metric, instance)
         slot = self._by_name.get(name)
@@ -76,7 +80,7 @@ class Columns:
             if metric not in self.left_out:
                 self.unknown.add(metric)
             return None
-        column = Column(entry.channel(instance, self.source, self.period_ms), entry, scale)
+        column = Column(entry.channel(instance, self.source, period_ms or self.period_ms), entry, scale)
         if self._free:
             slot = self._free.pop()
             self.slots[slot] = column

@@ -56,7 +56,9 @@ class Block:
     coverage: Channel | None = None
 
     def append(self, tick: int, row: list[int]) -> None:
-        """Add a row of samples."""
+        """Add a row of samples; a source that has no channel now adds nothing."""
+        if not row:
+            return
         packed = pack(row)
         if not self.pieces or self.pieces[-1][0] != len(row):
             self.pieces.append((len(row), packed))
@@ -77,10 +79,9 @@ class Block:
         samples = np.full((len(self.columns), rows), MISSING, dtype=np.int64)
         start = 0
         for width, piece in self.pieces:
-            if width:
-                values = np.frombuffer(piece, dtype=np.int64).reshape(-1, width)
-                samples[:width, self.ticks[start : start + len(values)]] = values.T
-                start += len(values)
+            values = np.frombuffer(piece, dtype=np.int64).reshape(-1, width)
+            samples[:width, self.ticks[start : start + len(values)]] = values.T
+            start += len(values)
         return samples
 
 

@@ -83,7 +83,8 @@ class FakeClock:
 
 def unpack_ttar(archive: Path, target: Path) -> None:
     """Unpack a tree in ttar's text form: ``Path: P``, then ``Lines: N`` and N lines, or ``SymlinkTo: T``."""
-    lines = lzma.open(archive, "rt", encoding="utf-8", errors="surrogateescape").read().split("\n")
+    with lzma.open(archive, "rt", encoding="utf-8", errors="surrogateescape") as file:
+        lines = file.read().split("\n")
     position = 0
     while position < len(lines):
         line = lines[position]

@@ -35,44 +35,82 @@ from reveal_core.collect.sources.vmstat import VmstatSource
 GOLDEN: list[tuple[type[Source], dict[str, int], int]] = [
     (
         StatSource,
-        {"cpu.user/cpu0": 44490, "cpu.guest_nice/cpu0": 1, "cpu.iowait/cpu1": 591, "stat.ctxt": 38014093,
-         "stat.processes": 26442, "stat.procs_running": 2, "stat.procs_blocked": 0, "stat.intr": 8885917},
+        {
+            "cpu.user/cpu0": 44490,
+            "cpu.guest_nice/cpu0": 1,
+            "cpu.iowait/cpu1": 591,
+            "stat.ctxt": 38014093,
+            "stat.processes": 26442,
+            "stat.procs_running": 2,
+            "stat.procs_blocked": 0,
+            "stat.intr": 8885917,
+        },
         85,
     ),
     (
         SchedstatSource,
-        {"sched.run_time/cpu0": 2045936778163039, "sched.run_delay/cpu1": 364107263788241,
-         "sched.timeslices/cpu0": 4767485306},
+        {
+            "sched.run_time/cpu0": 2045936778163039,
+            "sched.run_delay/cpu1": 364107263788241,
+            "sched.timeslices/cpu0": 4767485306,
+        },
         6,
     ),
     (CpufreqSource, {"cpu.frequency/cpu0": 1699981, "cpu.frequency/cpu3": 8000}, 4),
     (
         InterruptsSource,
-        {"irq.device/iwlwifi:cpu0": 43078464, "irq.device/i8042-irq12:cpu1": 1021, "irq.LOC/cpu3": 130980079,
-         "irq.device/ehci_hcd:usb1,mmc0:cpu2": 293782, "irq.RES/cpu1": 9111507, "irq.ERR": 0},
+        {
+            "irq.device/iwlwifi:cpu0": 43078464,
+            "irq.device/i8042-irq12:cpu1": 1021,
+            "irq.LOC/cpu3": 130980079,
+            "irq.device/ehci_hcd:usb1,mmc0:cpu2": 293782,
+            "irq.RES/cpu1": 9111507,
+            "irq.ERR": 0,
+        },
         110,
     ),
     (SoftirqsSource, {"softirq.NET_RX/cpu1": 104508, "softirq.HI/cpu0": 7}, 20),
     (PressureSource, {"psi.cpu_some": 14036781, "psi.io_full": 159229614}, 6),
-    (MeminfoSource, {"meminfo.MemFree": 225472, "meminfo.Active_anon": 2020004, "meminfo.HugePages_Total": 0}, 34),
+    (
+        MeminfoSource,
+        {"meminfo.MemFree": 225472, "meminfo.Active_anon": 2020004, "meminfo.HugePages_Total": 0},
+        34,
+    ),
     (VmstatSource, {"vmstat.nr_dirty": 21, "vmstat.pgfault": 2320168809, "vmstat.oom_kill": 0}, 114),
     (
         NumaSource,
-        {"numa.numa_miss/node0": 12624528, "numa.MemFree/node0": 53030372, "numa.numa_hit/node1": 326720946761},
+        {
+            "numa.numa_miss/node0": 12624528,
+            "numa.MemFree/node0": 53030372,
+            "numa.numa_hit/node1": 326720946761,
+        },
         40,
     ),
     (NetdevSource, {"net.rx_bytes/eth0": 874354587, "net.tx_packets/vethf345468": 5}, 64),
     (
         ProtocolsSource,
-        {"tcp.RetransSegs/host": 227, "tcpext.SyncookiesFailed/host": 2, "udp.RcvbufErrors/host": 9, "tcp.CurrEstab/host": 0},
+        {
+            "tcp.RetransSegs/host": 227,
+            "tcpext.SyncookiesFailed/host": 2,
+            "udp.RcvbufErrors/host": 9,
+            "tcp.CurrEstab/host": 0,
+        },
         126,
     ),
     (SockstatSource, {"sockstat.TCP_alloc/host": 17, "sockstat.sockets_used/host": 229}, 11),
     (SoftnetSource, {"softnet.processed/cpu0": 0x00049279, "softnet.dropped/cpu3": 0}, 20),
-    (DisksSource, {"disk.reads/sda": 25354637, "disk.weighted_ms/sda": 82621804, "disk.in_flight/sda": 0}, 142),
-    (ThermalSource, {"thermal.temperature/cpu-thermal": 12376, "thermal.temperature/coretemp:Core_0": 54000}, 3),
+    (
+        DisksSource,
+        {"disk.reads/sda": 25354637, "disk.weighted_ms/sda": 82621804, "disk.in_flight/sda": 0},
+        142,
+    ),
+    (
+        ThermalSource,
+        {"thermal.temperature/cpu-thermal": 12376, "thermal.temperature/coretemp:Core_0": 54000},
+        3,
+    ),
     (PowerSource, {"power.energy/package-0": 240422366267, "power.energy/package-0:core": 118821284256}, 2),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "expected", "channels"), GOLDEN, ids=lambda x: getattr(x, "name", ""))

@@ -185,6 +185,12 @@ class InterruptsSource(Source):
         """See `Source.probe`."""
         return self.missing("proc/interrupts")
 
+    @property
+    def notes(self) -> list[str]:
+        """See `Source.notes`."""
+        left_out = sum(part.cells_left_out for part in self.parts if isinstance(part, InterruptsPart))
+        return [f"{left_out} more lines on cores than the {MAX_CELLS} that are read"] if left_out else []
+
     def open(self) -> None:
         """See `Source.open`."""
         self.parts.append(InterruptsPart(HostFile(self.path("proc/interrupts"), size=16384), self.columns))

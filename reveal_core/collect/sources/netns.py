@@ -33,8 +33,9 @@ began.
 
 @dataclass
 class Namespace:
-    """A namespace that is read: the process it is read through, and its parts."""
+    """A namespace that is read: its name, the process it is read through, and its parts."""
 
+    name: str
     pid: str
     parts: list[Part]
 
@@ -102,7 +103,7 @@ class NetnsSource(Source):
         for link in sorted(new)[:room]:
             pid = members[link]
             name = self._name(link, pid, names)
-            self.namespaces[link] = Namespace(pid, self._open(pid, name))
+            self.namespaces[link] = Namespace(name, pid, self._open(pid, name))
         self.parts = [part for namespace in self.namespaces.values() for part in namespace.parts]
 
     def _link(self, pid: str) -> str | None:
@@ -145,8 +146,8 @@ class NetnsSource(Source):
         inode = link.removeprefix("net:[").removesuffix("]")
         name = names.get(int(inode)) if inode.isdigit() else None
         name = name or self._container(pid) or f"net:{inode}"
-        taken = {channel.instance for channel in self.columns.channels}
-        return f"{name}-{inode}" if name in taken else name
+        taken = any(namespace.name == name for namespace in self.namespaces.values())
+        return f"{name}-{inode}" if taken else name
 
     def _container(self, pid: str) -> str | None:
         """Return the last part of a process's control group, unless the agent shares it or it is the root."""
