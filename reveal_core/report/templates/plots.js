@@ -104,7 +104,20 @@
     return { traces, layout };
   }
 
+  // Running Plotly's five megabytes takes a second or more: the page is read meanwhile, so it waits for idle time.
+  const whenIdle = window.requestIdleCallback || ((then) => setTimeout(then, 50));
+  let loaded = null;
+  const load = () => (loaded ??= new Promise((done) => {
+    whenIdle(() => {
+      const script = document.createElement("script");
+      script.textContent = document.getElementById("plotly").textContent;
+      document.head.append(script);
+      done();
+    });
+  }));
+
   async function draw(figure) {
+    await load();
     const frame = figure.querySelector(".frame");
     const first = !drawn.has(figure);
     const data = first ? JSON.parse(figure.querySelector("script").textContent) : drawn.get(figure).data;
