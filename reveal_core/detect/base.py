@@ -26,6 +26,8 @@ class Detector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     contamination: float
+    resolution: float = 0.0
+    """Difference of scores that means something; a class may set it where healthy scores are mostly 0."""
 
     def _fit(self, X: Array) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not implement _fit")

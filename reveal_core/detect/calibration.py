@@ -24,6 +24,8 @@ class TailCalibration(BaseEstimator):  # type: ignore[misc]
     min_exceedances
         With fewer scores beyond the quantile the shape cannot be told: the tail is then exponential (shape
         0).
+    resolution
+        Difference of scores that means something: the tail falls no faster than by 1/e over it.
 
     Notes
     -----
@@ -33,10 +35,18 @@ class TailCalibration(BaseEstimator):  # type: ignore[misc]
     on.
     """
 
-    def __init__(self, *, quantile: float = 0.95, max_shape: float = 0.9, min_exceedances: int = 50) -> None:
+    def __init__(
+        self,
+        *,
+        quantile: float = 0.95,
+        max_shape: float = 0.9,
+        min_exceedances: int = 50,
+        resolution: float = 0.0,
+    ) -> None:
         self.quantile = quantile
         self.max_shape = max_shape
         self.min_exceedances = min_exceedances
+        self.resolution = resolution
 
     def fit(self, scores: ArrayLike, y: Any = None) -> Self:
         """Fit on held-out healthy scores, shape (n_windows,)."""
@@ -47,8 +57,9 @@ class TailCalibration(BaseEstimator):  # type: ignore[misc]
         self.start_ = float(np.quantile(values, self.quantile))
         excess = values[values > self.start_] - self.start_
         n = len(excess)
-        # A score that hardly varies must not make every later digit a sensation.
-        least = max(1e-3 * abs(self.start_), 1e-9)
+        # A score that hardly varied must not make every later digit a sensation, the less the shorter the history:
+        # n windows tell of probabilities down to 1/n, so a score twice as high counts at most ln n further.
+        least = max(abs(self.start_) / np.log(len(values) + 1.0), self.resolution, 1e-9)
         self.shape_, self.scale_ = 0.0, max(float(excess.mean()) if n else 0.0, least)
         if n >= self.min_exceedances:
             rank = (np.arange(1, n + 1) - 0.35) / n

@@ -93,7 +93,10 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             Start of each window in seconds, shape (n_windows,).
         """
         held_out = self._cross_fit(X)
-        self.calibrations_ = [TailCalibration().fit(held_out[:, j]) for j in range(held_out.shape[1])]
+        self.calibrations_ = [
+            TailCalibration(resolution=DETECTORS[cls].resolution).fit(held_out[:, j])
+            for j, (_, cls, _) in enumerate(self.detectors)
+        ]
         self.held_out_ = fuse(self._log_tails(held_out))
         chosen = self._threshold(self.held_out_, times_s)
         self.threshold_, self.threshold_rule_ = chosen.value, chosen.rule

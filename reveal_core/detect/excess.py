@@ -26,6 +26,9 @@ class ExcessDetector(Detector):
         Share of the training windows that `predict` calls outliers.
     """
 
+    resolution = 0.2
+    """Ten features a fifth of their range beyond it: with less, a new stretch of health is as far out."""
+
     def __init__(
         self, *, count: int = 10, clip: float = 10.0, floor: float = 1.0, contamination: float = 0.01
     ) -> None:
