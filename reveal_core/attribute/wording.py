@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reveal_core.report.formatting import format_band, format_value
+from reveal_core.formatting import format_band, format_value
 from reveal_core.windows import Feature
 
 _PARTS = {"mean": "mean over instances", "max": "highest instance", "imbalance": "highest above the mean"}

@@ -12,8 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from reveal_core.channels import channel_name
+from reveal_core.formatting import scale_for
 from reveal_core.incidents import Incident, MetricEvidence
-from reveal_core.report.formatting import scale_for
 from reveal_core.report.types import MetricPlot, SourceNote, SourceReport, Timeline
 from reveal_core.report.words import metric_title, quantity
 from reveal_core.scores import Scores

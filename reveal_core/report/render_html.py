@@ -16,8 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from reveal_core.channels import channel_name
 from reveal_core.evaluate.matching import FaultMatch
-from reveal_core.report.figures import metric_figure, timeline_figure
-from reveal_core.report.formatting import (
+from reveal_core.formatting import (
     counted,
     format_band,
     format_duration,
@@ -27,6 +26,7 @@ from reveal_core.report.formatting import (
     format_time,
     format_value,
 )
+from reveal_core.report.figures import metric_figure, timeline_figure
 from reveal_core.report.render_json import plain
 from reveal_core.report.svg import metric_drawing, timeline_drawing
 from reveal_core.report.types import HostReport, Report

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reveal_core.evaluate.matching import FaultMatch
-from reveal_core.report.formatting import (
+from reveal_core.formatting import (
     UNKNOWN,
     counted,
     format_band,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from reveal_core.evaluate.matching import FaultMatch
+from reveal_core.formatting import format_number
 from reveal_core.incidents import Incident
-from reveal_core.report.formatting import format_number
 from reveal_core.report.plots import MARGIN_S
 from reveal_core.report.types import HostReport, MetricPlot
 from reveal_core.report.words import subsystem_name

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from reveal_core.catalog import load_catalog
+from reveal_core.formatting import counted, format_band, format_range, format_time, format_value
 from reveal_core.incidents import Incident, MetricEvidence
-from reveal_core.report.formatting import counted, format_band, format_range, format_time, format_value
 from reveal_core.report.titles import TITLES
 from reveal_core.report.types import HostReport
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reveal_core.report.formatting import (
+from reveal_core.formatting import (
     format_band,
     format_duration,
     format_number,
