@@ -52,8 +52,8 @@ def walk(base: str, limit: int) -> Iterator[str]:
         try:
             with os.scandir(f"{base}/{group}") as entries:
                 children = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            continue  # the group went away while we looked
+        except (FileNotFoundError, PermissionError):
+            continue  # it went away while we looked, or is not ours to see
         for child in children[:limit]:
             name = f"{group}/{child}" if group else child
             yield name

@@ -84,12 +84,16 @@ class Part(ABC):
                 self.parse(data)
                 self.seen = data
         except (OSError, ValueError, IndexError) as error:
-            self.columns.blank(self.owned)
-            self.seen = None
+            self.forget()
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self.columns.errors[f"{self.file.path}: {reason}"] += 1
             return False
         return True
+
+    def forget(self) -> None:
+        """Make every sample missing, and parse the next read anew even if the file is the same."""
+        self.columns.blank(self.owned)
+        self.seen = None
 
     def add(self, metric: str, instance: str = "", scale: float = 1.0) -> int | None:
         """Return the slot of a channel that this part fills; None if the catalogue lacks the metric."""
@@ -235,12 +239,10 @@ class RowsPart(Part):
         slots = [self.add(metric, instance) for metric in self.metrics[:width]]
         return [-1 if slot is None else slot for slot in slots]
 
-    def update(self) -> bool:
-        """See `Part.update`; after a failure every row is read anew."""
-        worked = super().update()
-        if not worked:
-            self.rows = {key: ([], slots) for key, (_, slots) in self.rows.items()}
-        return worked
+    def forget(self) -> None:
+        """See `Part.forget`."""
+        super().forget()
+        self.rows = {key: ([], slots) for key, (_, slots) in self.rows.items()}
 
 
 class SingleValuePart(Part):

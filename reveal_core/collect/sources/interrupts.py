@@ -168,12 +168,10 @@ class InterruptsPart(Part):
         kept = {slot for line in self.lines for slot in line.slots.values()}
         self.keep(kept | {slot for slot in self.total_slots if slot is not None})
 
-    def update(self) -> bool:
-        """See `Part.update`; after a failure the table is laid out anew."""
-        worked = super().update()
-        if not worked:
-            self.header = b""
-        return worked
+    def forget(self) -> None:
+        """See `Part.forget`."""
+        super().forget()
+        self.header = b""  # so the table is laid out anew
 
 
 class InterruptsSource(Source):

@@ -78,12 +78,10 @@ class ProtocolsPart(Part):
             self.families.append(family)
         self.keep({slot for family in self.families for slot in family.slots})
 
-    def update(self) -> bool:
-        """See `Part.update`; after a failure every family is read anew."""
-        worked = super().update()
-        if not worked:
-            self.families = []
-        return worked
+    def forget(self) -> None:
+        """See `Part.forget`."""
+        super().forget()
+        self.families = []
 
 
 class ProtocolsSource(Source):
