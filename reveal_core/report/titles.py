@@ -9,6 +9,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
     {
         # Derived metrics, which the catalogue of what is collected does not hold.
         "cpu.busy": "CPU busy time",
+        "irq.busiest_core_share": "Device interrupts on the busiest core",
         "tcp.retransmit_share": "Share of TCP segments sent again",
         "disk.await": "Time per disk request",
         "disk.utilisation": "Disk utilisation",
