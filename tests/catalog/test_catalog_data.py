@@ -10,8 +10,8 @@ from reveal_core.catalog import catalog_files, load_catalog, load_left_out
 from reveal_core.catalog.document import render_catalog
 
 REPOSITORY = Path(__file__).parents[2]
-FAMILIES = frozenset(
-    [
+FAMILIES = {
+    *(
         "cpu",
         "sched",
         "stat",
@@ -21,12 +21,12 @@ FAMILIES = frozenset(
         "meminfo",
         "vmstat",
         "numa",
-        "net",
-        "softnet",
-        "sockstat",
-    ]
-    + ["tcp", "tcpext", "udp", "icmp", "ip", "ipext", "disk", "cgroup", "thermal", "power", "reveal"]
-)
+        "disk",
+        "cgroup",
+        "thermal",
+    ),
+    *("power", "net", "softnet", "sockstat", "tcp", "tcpext", "udp", "icmp", "ip", "ipext", "reveal"),
+}
 
 
 def test_names_units_and_descriptions_are_whole() -> None:
