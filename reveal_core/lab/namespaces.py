@@ -6,6 +6,7 @@ Run as a module it tries whether this user may have a private one, and says why 
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -20,6 +21,7 @@ from typing import TypeVar
 T = TypeVar("T")
 _CLONE_NEWNET = 0x40000000
 _CLONE_NEWUSER = 0x10000000
+_MS_BIND, _MS_REC, _MS_SHARED, _MNT_DETACH = 0x1000, 0x4000, 0x100000, 2
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 NAMESPACES = Path("/run/netns")
 
@@ -38,15 +40,61 @@ def enter_namespace(name: str) -> None:
 def _set_namespace(path: Path, kind: int) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        _call("setns", descriptor, kind)
+        libc_call("setns", descriptor, kind)
     finally:
         os.close(descriptor)
 
 
-def _call(name: str, *arguments: int) -> None:
+def libc_call(name: str, *arguments: int | bytes | None) -> None:
+    """Call a function of the C library that returns 0 or sets errno.
+
+    Raises
+    ------
+    OSError
+        With its errno, if it fails.
+    """
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}: {os.strerror(code)}")
+
+
+def make_namespace(name: str) -> None:
+    """Make a network namespace under ``/run/netns``, as ``ip netns add`` does.
+
+    Raises
+    ------
+    OSError
+        If the kernel refuses, or there is one of that name.
+    """
+    NAMESPACES.mkdir(mode=0o755, parents=True, exist_ok=True)
+    folder = os.fsencode(NAMESPACES)
+    if str(NAMESPACES) not in _mount_points():  # on its own mount, what is bound below it spreads to all
+        libc_call("mount", folder, folder, None, _MS_BIND | _MS_REC, None)
+        libc_call("mount", None, folder, None, _MS_SHARED | _MS_REC, None)
+    path = NAMESPACES / name
+    path.touch(mode=0o444, exist_ok=False)
+
+    def keep() -> None:
+        libc_call("unshare", _CLONE_NEWNET)
+        libc_call("mount", b"/proc/thread-self/ns/net", os.fsencode(path), None, _MS_BIND, None)
+
+    in_namespace("", keep)
+
+
+def remove_namespace(name: str) -> None:
+    """Take a network namespace's name away; it ends with its last process."""
+    path = NAMESPACES / name
+    if not path.exists():
+        return
+    if str(path) in _mount_points():
+        libc_call("umount2", os.fsencode(path), _MNT_DETACH)
+    path.unlink()
+
+
+def _mount_points() -> set[str]:
+    # a bind mount of a folder on itself shows neither in its device nor in its inode
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    return {line.split()[4] for line in lines}
 
 
 def enter_private_namespace() -> None:
@@ -59,7 +107,7 @@ def enter_private_namespace() -> None:
     OSError
         If this system does not let its users have user namespaces.
     """
-    _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
+    libc_call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         request = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))
         flags = struct.unpack_from("h", request, 16)[0]
@@ -97,8 +145,7 @@ def in_namespace(name: str, work: Callable[[], T]) -> T:
     """Run work in a thread of its own inside a network namespace, ``""`` for the present one, and return its
     result.
 
-    A thread of its own, because a namespace belongs to a thread, and because pyroute2 runs an event loop,
-    which a thread can have only one of.
+    A thread of its own, because a namespace belongs to a thread.
     """
     results: list[T] = []
     errors: list[BaseException] = []

@@ -1,30 +1,28 @@
-"""The lab's network namespace, its veth pair, and packet loss between the two, all over netlink."""
+"""The lab's network namespace, its veth pair, and packet loss between the two: no tool needed."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
+import socket
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from reveal_core.lab.namespaces import NAMESPACES, in_namespace
+from reveal_core.lab.namespaces import (
+    NAMESPACES,
+    in_namespace,
+    libc_call,
+    make_namespace,
+    remove_namespace,
+)
 from reveal_core.lab.place import LabPlace
 
 _CAP_NET_ADMIN = 12
 _CAP_SYS_ADMIN = 21
-_INET = 1  # NFPROTO_INET: IPv4 and IPv6
-_META_IIFNAME = 6
-_LESS, _EQUAL = 2, 0
-_TO_NETWORK = 1
-_RAW_PRIORITY = -300  # before connection tracking, as the "raw" table
-_ACCEPT, _DROP = 1, 0
-_LOSS_STEPS = 10_000
 _CLONE_NEWNS = 0x00020000
 _MS_REC_PRIVATE = 0x4000 | 0x40000
+_DETACH = 2
 
 
 def why_no_namespaces() -> str:
@@ -50,145 +48,61 @@ def make_pair(place: LabPlace) -> None:
     OSError
         If the kernel refuses.
     """
+    from reveal_core.lab.netlink import add_veth, raise_interface  # pyroute2 takes a while to import
 
-    def make() -> None:
-        from pyroute2 import IPRoute, netns  # takes a third of a second, which only this needs
+    make_namespace(place.name)
+    descriptor = os.open(NAMESPACES / place.name, os.O_RDONLY)
+    try:
+        add_veth(*place.links, descriptor)
+    finally:
+        os.close(descriptor)
+    raise_interface(place.links[0], place.addresses[0])
 
-        netns.create(place.name)
-        with IPRoute() as here, IPRoute(netns=place.name) as there:
-            here.link(
-                "add",
-                ifname=place.links[0],
-                kind="veth",
-                peer={"ifname": place.links[1], "net_ns_fd": place.name},
-            )
-            for route, end in ((here, 0), (there, 1)):
-                index = route.link_lookup(ifname=place.links[end])[0]
-                route.addr("add", index=index, address=place.addresses[end], prefixlen=24)
-                route.link("set", index=index, state="up")
-            there.link("set", index=there.link_lookup(ifname="lo")[0], state="up")
+    def inside() -> None:
+        raise_interface("lo")
+        raise_interface(place.links[1], place.addresses[1])
 
-    _netlink(make)
-
-
-def _netlink(work: Callable[[], None], namespace: str = "") -> None:
-    """Run work that speaks netlink; its errors become OSError with the kernel's number and words."""
-
-    def guarded() -> None:
-        from pyroute2.netlink.exceptions import NetlinkError
-
-        try:
-            work()
-        except NetlinkError as error:
-            raise OSError(error.code, f"netlink: {os.strerror(error.code)}") from None
-
-    in_namespace(namespace, guarded)
+    in_namespace(place.name, inside)
 
 
 def delete_namespace(name: str) -> None:
     """Delete a network namespace, if it is there."""
-    if not (NAMESPACES / name).exists():
-        return
-
-    def delete() -> None:
-        from pyroute2 import netns
-
-        netns.remove(name)
-
-    _netlink(delete)
+    remove_namespace(name)
 
 
 def delete_link(name: str) -> None:
     """Delete a network interface of the present namespace, if it is there."""
+    from reveal_core.lab.netlink import delete_interface
 
-    def delete() -> None:
-        from pyroute2 import IPRoute
-
-        with IPRoute() as route:
-            for index in route.link_lookup(ifname=name):
-                route.link("del", index=index)
-
-    _netlink(delete)
+    try:
+        delete_interface(socket.if_nametoindex(name))
+    except OSError as error:
+        # the kernel may be deleting it already, with the namespace that the other end was in
+        if error.errno != errno.ENODEV and Path("/sys/class/net", name).exists():
+            raise
 
 
 def add_loss_table(namespace: str, table: str, interface: str, probability: float) -> None:
-    """Drop what arrives on an interface with a probability, by an nftables rule.
-
-    The rule is ``iifname INTERFACE numgen random mod 10000 < N drop`` in a prerouting chain of its own table.
+    """Drop what arrives on an interface with a probability, by nftables; ``""`` is the present namespace.
 
     Raises
     ------
     OSError
         If the kernel has no nftables, or not its ``numgen``.
     """
+    from reveal_core.lab.netlink import add_drop_rule
 
-    def add() -> None:
-        from pyroute2.nftables.main import NFTables
-
-        nft = NFTables(nfgen_family=_INET)
-        try:
-            nft.table("add", name=table)
-            nft.chain(
-                "add",
-                table=table,
-                name="loss",
-                hook="prerouting",
-                type="filter",
-                priority=_RAW_PRIORITY,
-                policy=_ACCEPT,
-            )
-            expressions = (
-                _expression("meta", META_KEY=_META_IIFNAME, META_DREG=1),
-                _compare(_EQUAL, interface.encode().ljust(16, b"\0")),
-                _expression("numgen", NG_DREG=1, NG_MODULUS=_LOSS_STEPS, NG_TYPE=1),
-                # the number comes in the machine's byte order, and is compared byte by byte
-                _expression(
-                    "byteorder",
-                    BYTEORDER_SREG=1,
-                    BYTEORDER_DREG=1,
-                    BYTEORDER_OP=_TO_NETWORK,
-                    BYTEORDER_LEN=4,
-                    BYTEORDER_SIZE=4,
-                ),
-                _compare(_LESS, round(probability * _LOSS_STEPS).to_bytes(4, "big")),
-                _expression("immediate", IMMEDIATE_DREG=0, IMMEDIATE_DATA=_verdict(_DROP)),
-            )
-            nft.rule("add", table=table, chain="loss", expressions=(list(expressions),))
-        finally:
-            nft.close()
-
-    _netlink(add, namespace)
-
-
-def _expression(kind: str, **fields: Any) -> dict[str, Any]:
-    data = [(f"NFTA_{name}", value) for name, value in fields.items()]
-    return {"attrs": [("NFTA_EXPR_NAME", kind), ("NFTA_EXPR_DATA", {"attrs": data})]}
-
-
-def _compare(operator: int, value: bytes) -> dict[str, Any]:
-    return _expression("cmp", CMP_SREG=1, CMP_OP=operator, CMP_DATA={"attrs": [("NFTA_DATA_VALUE", value)]})
-
-
-def _verdict(code: int) -> dict[str, Any]:
-    return {"attrs": [("NFTA_DATA_VERDICT", {"attrs": [("NFTA_VERDICT_CODE", code)]})]}
+    in_namespace(namespace, lambda: add_drop_rule(table, interface, probability))
 
 
 def delete_loss_table(namespace: str, table: str) -> None:
     """Delete an nftables table of the lab's, if it and its namespace are there."""
+    from reveal_core.lab.netlink import delete_table
+
     if namespace and not (NAMESPACES / namespace).exists():
         return
-
-    def delete() -> None:
-        from pyroute2.nftables.main import NFTables
-
-        nft = NFTables(nfgen_family=_INET)
-        try:
-            nft.table("del", name=table)
-        finally:
-            nft.close()
-
     try:
-        _netlink(delete, namespace)
+        in_namespace(namespace, lambda: delete_table(table))
     except OSError as error:
         if error.errno != errno.ENOENT:
             raise
@@ -212,24 +126,17 @@ def set_receive_steering(namespace: str, interface: str, mask: str) -> None:
         if not namespace:
             _write_steering(Path("/sys"), interface, mask)
             return
-        libc = ctypes.CDLL(None, use_errno=True)
         # CLONE_NEWNS for this thread alone implies its own CLONE_FS, so the process keeps its mounts
-        _check(libc.unshare(_CLONE_NEWNS), "unshare")
-        _check(libc.mount(b"none", b"/", None, _MS_REC_PRIVATE, None), "mount --make-rprivate /")
+        libc_call("unshare", _CLONE_NEWNS)
+        libc_call("mount", b"none", b"/", None, _MS_REC_PRIVATE, None)
         with tempfile.TemporaryDirectory(prefix="reveal-sys-") as folder:
-            _check(libc.mount(b"sysfs", folder.encode(), b"sysfs", 0, None), "mount sysfs")
+            libc_call("mount", b"sysfs", folder.encode(), b"sysfs", 0, None)
             try:
                 _write_steering(Path(folder), interface, mask)
             finally:
-                _check(libc.umount2(folder.encode(), 2), "umount sysfs")
+                libc_call("umount2", folder.encode(), _DETACH)
 
     in_namespace(namespace, write)
-
-
-def _check(result: int, what: str) -> None:
-    if result != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
 
 
 def _write_steering(sysfs: Path, interface: str, mask: str) -> None:

@@ -8,6 +8,7 @@ may be driven from a pool of threads.
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -124,26 +125,6 @@ class Child:
             )
         self.id = identify(self.process.pid)
 
-    def wait_ready(self, timeout_s: float = 30.0) -> None:
-        """Wait until the child says that it is ready.
-
-        Raises
-        ------
-        UnavailableError
-            If it ends or stays silent instead; the message holds the last line of its standard error.
-        """
-        assert self.process.stdout is not None
-        timer = threading.Timer(timeout_s, self.process.kill)
-        timer.start()
-        try:
-            line = self.process.stdout.readline()
-        finally:
-            timer.cancel()
-        if line.strip() != b"ready":
-            self.process.kill()
-            self.process.wait()
-            raise UnavailableError(f"the lab's {self.name} did not start: {self.last_words()}")
-
     def last_words(self) -> str:
         """Return the last line that the child wrote to its standard error."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -170,6 +151,30 @@ class Child:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+
+
+def wait_ready(children: Sequence[Child], timeout_s: float = 30.0) -> None:
+    """Wait until all children say that they are ready.
+
+    Raises
+    ------
+    UnavailableError
+        If one ends or stays silent instead; the message holds the last line of its standard error.
+    """
+    deadline = time.monotonic() + timeout_s
+    with selectors.DefaultSelector() as waiting:
+        for child in children:
+            assert child.process.stdout is not None
+            waiting.register(child.process.stdout, selectors.EVENT_READ, child)
+        while waiting.get_map():
+            events = waiting.select(max(deadline - time.monotonic(), 0.0))
+            if not events:
+                raise UnavailableError(f"the lab's {children[0].name} is not ready after {timeout_s:g} s")
+            for key, _ in events:
+                child = key.data
+                if os.read(key.fd, 64).strip() != b"ready":
+                    raise UnavailableError(f"the lab's {child.name} did not start: {child.last_words()}")
+                waiting.unregister(key.fd)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from reveal_core.lab.lossfilter import why_no_filter
 from reveal_core.lab.namespaces import why_no_private_namespace
 from reveal_core.lab.network import make_pair, why_no_namespaces
 from reveal_core.lab.place import LabPlace, lab_place
-from reveal_core.lab.processes import Child, ProcessId, identify
+from reveal_core.lab.processes import Child, ProcessId, identify, termination_unwinds, wait_ready
 from reveal_core.lab.progress import read_progress
 
 Transport = Literal["namespaces", "loopback"]
@@ -129,17 +130,22 @@ class Workload:
         self._state_dir = state_dir
         self._ranks: list[Child] = []
         self._private = False
+        self._signals = ExitStack()
         self._journal: UndoJournal | None = None
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Workload:
-        self.start()
+        with ExitStack() as stack:
+            stack.enter_context(termination_unwinds())
+            self.start()
+            self._signals = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        with self._signals:
+            self.stop()
 
     def start(self) -> None:
         """Undo what earlier runs left, write the files, start both ranks, and return once they train.
@@ -203,8 +209,7 @@ class Workload:
             journal.add(UndoAction("end-process", ids, f"ended rank {rank} (process {child.id.pid})"))
             if job is not None:
                 job.enter(child.id.pid)
-        for child in self._ranks:
-            child.wait_ready()
+        wait_ready(self._ranks)
         for child in self._ranks:
             child.go()
         self.state = WorkloadState(
@@ -274,11 +279,16 @@ class Workload:
         try:
             for child in reversed(self._ranks):
                 child.stop()
+        finally:
             self._ranks = []
+            self._undo()
+
+    def _undo(self) -> None:
+        try:
             if self._journal is not None:
                 self._journal.undo()
-            self._journal = None
         finally:
+            self._journal = None
             self.state = None
             if self._lock is not None:
                 self._lock.close()

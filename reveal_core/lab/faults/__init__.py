@@ -213,13 +213,18 @@ def inject(
         injection = Injection(place, journal, target, duration_s, intensity, folder)
         try:
             journal.add(UndoAction("remove-tree", (str(folder),), f"removed {folder}"))
-            how = fault.begin(injection)
+            try:
+                how = fault.begin(injection)
+            except OSError as error:
+                raise UnavailableError(f"{name} could not be injected: {error}") from None
             onset = datetime.now(UTC)
             _wait(duration_s, stop)
         finally:
-            for child in injection.children:
-                child.stop()
-            journal.undo()
+            try:
+                for child in injection.children:
+                    child.stop()
+            finally:
+                journal.undo()
         return FaultRun(name, onset, datetime.now(UTC), how)
 
 

@@ -12,7 +12,7 @@ from reveal_core.errors import UnavailableError
 from reveal_core.lab.cgroups import Cgroup, find_cgroup
 from reveal_core.lab.journal import UndoAction, UndoJournal
 from reveal_core.lab.place import LabPlace
-from reveal_core.lab.processes import Child
+from reveal_core.lab.processes import Child, wait_ready
 from reveal_core.lab.workload import WorkloadState
 
 
@@ -158,7 +158,7 @@ class Injection:
         self.journal.add(
             UndoAction("end-process", ids, f"ended the competitor {kind} (process {child.id.pid})")
         )
-        child.wait_ready()
+        wait_ready([child])
         return child
 
     def set_share(self, group: Cgroup, tasks: int) -> None:
