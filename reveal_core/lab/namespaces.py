@@ -6,7 +6,6 @@ Run as a module it tries whether this user may have a private one, and says why 
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import os
 import socket
