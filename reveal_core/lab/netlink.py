@@ -1,7 +1,7 @@
 """Short conversations with the kernel over netlink; pyroute2 encodes the messages.
 
-pyroute2's own sockets are not used: they fork and run an event loop, and on a busy machine they have been seen
-to wait for ever for the answer to a new link. Here each request has a plain socket and a time limit.
+pyroute2's own sockets are not used: they fork and run an event loop, and on a busy machine they were seen to
+wait for ever for the answer to a new link. Here each request has a plain socket and a time limit.
 """
 
 from __future__ import annotations

@@ -75,10 +75,13 @@ def delete_link(name: str) -> None:
     from reveal_core.lab.netlink import delete_interface
 
     try:
-        delete_interface(socket.if_nametoindex(name))
+        index = socket.if_nametoindex(name)
+    except OSError:  # its only reason: there is no interface of that name
+        return
+    try:
+        delete_interface(index)
     except OSError as error:
-        # the kernel may be deleting it already, with the namespace that the other end was in
-        if error.errno != errno.ENODEV and Path("/sys/class/net", name).exists():
+        if error.errno != errno.ENODEV:  # the kernel deletes it by itself after the other end's namespace
             raise
 
 
