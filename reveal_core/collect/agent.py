@@ -11,7 +11,7 @@ from pathlib import Path
 from reveal_core.collect.collector import Collector, SourceStatus
 from reveal_core.collect.delivery import Delivery
 from reveal_core.collect.facts import boot_id, default_host, host_facts
-from reveal_core.collect.loop import Clock, SystemClock, check_interval, ticks
+from reveal_core.collect.loop import Clock, SystemClock, check_interval, prompt_scheduling, ticks
 from reveal_core.errors import UnavailableError
 from reveal_core.segment import Segment
 
@@ -134,15 +134,17 @@ def run_collector(
     made = sequence = 0
     try:
         segment_end = per_segment
-        for tick in ticks(clock, interval_s, count, stop):
-            if tick.number >= segment_end and collector.ts:
-                delivery.put(collector.cut(host, boot, sequence, facts))
-                sequence += 1
-            segment_end = max(segment_end, (tick.number // per_segment + 1) * per_segment)
-            collector.sample(tick)
-            made += 1
-            if delivery.fatal is not None:
-                break
+        with prompt_scheduling() as nice:
+            facts["collector_nice"] = nice
+            for tick in ticks(clock, interval_s, count, stop):
+                if tick.number >= segment_end and collector.ts:
+                    delivery.put(collector.cut(host, boot, sequence, facts))
+                    sequence += 1
+                segment_end = max(segment_end, (tick.number // per_segment + 1) * per_segment)
+                collector.sample(tick)
+                made += 1
+                if delivery.fatal is not None:
+                    break
     finally:
         if collector.ts:
             delivery.put(collector.cut(host, boot, sequence, facts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -19,8 +20,8 @@ from collect_parts import HOST_TREE, FakeClock, copy_tree, write
 
 from reveal_core.catalog import load_catalog
 from reveal_core.collect import delivery
-from reveal_core.collect.agent import CollectStats, default_host, open_sources, run_collector
-from reveal_core.collect.facts import host_facts, safe_label
+from reveal_core.collect.agent import CollectStats, open_sources, run_collector
+from reveal_core.collect.loop import SAMPLING_NICE
 from reveal_core.collect.sources.softirqs import SoftirqsSource
 from reveal_core.errors import UnavailableError, UsageError
 from reveal_core.segment import Segment, decode_metadata
@@ -225,6 +226,33 @@ def test_channels_that_appear_and_vanish_while_it_runs(tmp_path: Path) -> None:
     assert "net.rx_bytes/eth9" not in tables[2].columns
 
 
+def may_go_before_others() -> bool:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, SAMPLING_NICE)
+    except PermissionError:
+        return False
+    os.setpriority(os.PRIO_PROCESS, 0, before)
+    return True
+
+
+def test_it_samples_before_others_where_it_may_and_steps_back_afterwards() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    during: list[int] = []
+
+    class Watching(FakeClock):
+        def wall_ns(self) -> int:
+            during.append(os.getpriority(os.PRIO_PROCESS, 0))
+            return super().wall_ns()
+
+    segments: list[Segment] = []
+    collect(segments.append, clock=Watching())
+    head, _ = decode_metadata(pq.read_metadata(io.BytesIO(segments[0].data)).metadata)
+    assert set(during) == {head["facts"]["collector_nice"]}
+    assert during[0] == (min(before, SAMPLING_NICE) if may_go_before_others() else before)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
 def test_wrong_arguments_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no source 'gpus': known are stat, "):
         collect(lambda _: None, sources=("gpus",))
@@ -279,27 +307,3 @@ def test_the_agent_of_this_machine_runs_without_heavy_libraries() -> None:
     assert len(rows) == 1
     assert 1 <= rows[0] <= grid == 10
     assert used
-
-
-def test_facts_of_the_captured_host() -> None:
-    facts = host_facts(HOST_TREE)
-    assert facts["memory_bytes"] == 3742148 * 1024
-    assert [node["name"] for node in facts["numa_nodes"]] == ["node0", "node1"]
-    assert facts["nics"] == [{"name": "eth0", "address": "01:01:01:01:01:01", "speed_mbps": 1000}]
-    assert facts["gpus"] == []
-    json.dumps(facts)
-
-
-def test_facts_of_nothing_are_none(tmp_path: Path) -> None:
-    facts = host_facts(tmp_path)
-    assert facts["cpu"] == {"model": None, "sockets": None, "cores": None, "logical": None}
-    assert facts["boot_id"] == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [("node-17", "node-17"), ("a b/c", "a-b-c"), ("..", "host"), ("", "host"), ("é", "host")],
-)
-def test_labels_are_safe_in_paths(name: str, label: str) -> None:
-    assert safe_label(name) == label
-    assert default_host()
