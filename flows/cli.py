@@ -87,8 +87,8 @@ app.add_typer(lab_app, name="lab")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    0 done; 2 wrong usage or bad input; 3 something needed is not available; 130 interrupted; 1 a mistake of our own. Each
-    failure is one line on standard error, and a traceback only with ``--debug``.
+    0 done; 2 wrong usage or bad input; 3 something needed is not available; 130 interrupted; 1 a mistake of
+    our own. Each failure is one line on standard error, and a traceback only with ``--debug``.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = _take(given, "--debug")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import signal
 import sys
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from flows.demo_parts import Companion, answers, start_collector, start_prefect
+from flows.demo_parts import Companion, Injector, answers, start_collector, start_prefect, start_workload
 from flows.demo_view import STEP_S, DemoView
 from flows.dispatch import call_pipeline, check_prefect
 from flows.environment import prefect_api_url
@@ -24,10 +24,10 @@ from flows.settings import load_settings, mlflow_uri
 from reveal_core.collect.agent import default_host
 from reveal_core.errors import UnavailableError, UsageError
 from reveal_core.incidents import iso
-from reveal_core.lab.faults import FaultInfo, demo_faults, inject, list_faults
+from reveal_core.lab.faults import FaultInfo, demo_faults, list_faults
 from reveal_core.lab.journal import clean_up
 from reveal_core.lab.processes import termination_unwinds
-from reveal_core.lab.workload import Workload, find_workload
+from reveal_core.lab.workload import find_workload
 from storage.store import Store
 from tasks.tracking import Tracking, without_secrets
 
@@ -36,8 +36,8 @@ FINISH_S = 20.0
 SETTLE_S = 3.0
 """After its start the job reads everything for the first time: that is not what it is like later."""
 SEGMENT_S = 10.0
-PREFECT_PATIENCE_S = 120.0
-COLLECTOR_PATIENCE_S = 90.0
+PATIENCE_S = 120.0
+"""How long anything that is started may take; a machine that is busy with other things is slow."""
 
 HEAVY_MODULES = (
     "flows.prefect_flows",
@@ -89,7 +89,9 @@ def plan_demo(directory: Path, *, full: bool, faults: Sequence[str] | None, seed
         If a fault cannot be injected here, or the folder cannot be made.
     """
     if find_workload() is not None:
-        raise UnavailableError("a lab workload is running on this machine already: end it first, there can be one")
+        raise UnavailableError(
+            "a lab workload is running on this machine already: end it first, there can be one"
+        )
     known = {info.name: info for info in list_faults()}
     if faults is not None:
         names = list(faults)
@@ -118,15 +120,21 @@ def run_demo(plan: DemoPlan) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``report``, ``incidents``, ``faults`` (each with what found it), ``false_incidents``, ``seconds``, ``notes``, and
-        ``prefect`` and ``mlflow``: the commands that open their pages on it.
+        ``report``, ``incidents``, ``faults`` (each with what found it), ``false_incidents``, ``seconds``,
+        ``notes``, and ``prefect`` and ``mlflow``: the commands that open their pages on it.
 
     Raises
     ------
     UnavailableError
-        If the workload or the collector does not start or ends by itself, or a server that is configured does not answer.
+        If the workload or the collector does not start or ends by itself, or a server that is configured does
+        not answer.
     """
-    with DemoView(plan.seconds) as view, termination_unwinds(), ExitStack() as stack:
+    with (
+        redirect_stdout(sys.stderr),
+        DemoView(plan.seconds) as view,
+        termination_unwinds(),
+        ExitStack() as stack,
+    ):
         return Demo(plan, view, stack).run()
 
 
@@ -138,14 +146,11 @@ class Demo:
         self.view = view
         self.stack = stack
         self.store = plan.folder / "store"
-        settings = load_settings()
-        own = f"sqlite:///{plan.folder / 'mlflow.db'}"
-        named = settings.mlflow.uri or os.environ.get("MLFLOW_TRACKING_URI")
-        self.tracking_uri = mlflow_uri(settings, str(self.store)) if named else own
-        self.host = settings.collect.host or default_host()
+        self.settings = load_settings()
+        self.tracking_uri = mlflow_uri(self.settings, str(plan.folder))
+        self.host = self.settings.collect.host or default_host()
         self.notes: list[str] = []
         self.companions: list[Companion] = []
-        self.workload = Workload(plan.folder, seed=plan.seed)
 
     def run(self) -> dict[str, Any]:
         """Run the stages one after another."""
@@ -153,46 +158,18 @@ class Demo:
             self.view.tell(f"left over from before: {line}")
         names = ", ".join(fault.name for fault in self.plan.faults)
         self.view.tell(f"{self.host}: about {self.plan.seconds / 60:.1f} minutes; faults to come: {names}")
-        flow = self.start_servers()
-        healthy_from = self.start_measuring(flow)
+        self.start_servers()
+        healthy_from = self.start_measuring()
         left = self.plan.healthy_s - (datetime.now(UTC) - healthy_from).total_seconds()
         self.view.wait(left, f"Recording {self.plan.healthy_s:.0f} s of healthy telemetry", self.check)
         healthy_to = datetime.now(UTC)
         injected = self.inject_faults()
         end = datetime.now(UTC)
-        self.companions.pop().stop(2)  # an interrupt: the collector stores what it has, the flow completes
+        self.end(self.collector, signal.SIGINT)  # it stores what it has, and its flow completes
+        for companion in self.lab:
+            self.end(companion)
         self.view.tell("Collector and workload have ended; now learning")
-        self.workload.stop()
-        common = {"store": str(self.store), "tracking_uri": self.tracking_uri, "host": self.host}
-        model = self.call(
-            "fit_detectors",
-            flow,
-            f"Learning from {self.plan.healthy_s:.0f} healthy seconds",
-            {
-                **common,
-                "start": iso(healthy_from),
-                "end": iso(healthy_to),
-                "profile": load_settings().method.profile,
-                "overrides": load_settings().method.overrides,
-                "seed": self.plan.seed,
-                "promote": True,
-            },
-        )[0]
-        self.view.tell(f"Model {model['model']} version {model['version']}: {model['features']} features")
-        document = self.call(
-            "score_fleet",
-            flow,
-            "Scoring and writing the report",
-            {
-                **common,
-                "start": iso(healthy_to),
-                "end": iso(end),
-                "model": f"{model['model']}/{model['version']}",
-                "injected": injected,
-                "title": f"Demo on {self.host}",
-            },
-        )
-        self.view.tell(str(document["headline"]))
+        document = self.learn(iso(healthy_from), iso(healthy_to), iso(end), injected)
         return {
             "report": document["report"],
             "incidents": document["incidents"],
@@ -202,88 +179,113 @@ class Demo:
             "healthy": {"start": iso(healthy_from), "end": iso(healthy_to)},
             "store": str(self.store),
             "notes": self.notes,
-            "prefect": self.prefect_command(flow),
+            "prefect": self.prefect_command(),
             "mlflow": self.mlflow_command(),
         }
 
-    def call(self, name: str, flow: bool, title: str, arguments: dict[str, Any]) -> Any:
-        """Run a pipeline, as a flow where Prefect is up."""
+    def learn(
+        self, healthy_from: str, healthy_to: str, end: str, injected: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Fit on the healthy stretch, score the rest and publish the report; return its document."""
+        common = {"store": str(self.store), "tracking_uri": self.tracking_uri, "host": self.host}
+        learned = self.call(
+            "fit_detectors",
+            f"Learning from {self.plan.healthy_s:.0f} healthy seconds",
+            **common,
+            start=healthy_from,
+            end=healthy_to,
+            profile=self.settings.method.profile,
+            overrides=self.settings.method.overrides,
+            seed=self.plan.seed,
+            promote=True,
+        )
+        model = learned[0]
+        self.view.tell(f"Model {model['model']} version {model['version']}: {model['features']} features")
+        document: dict[str, Any] = self.call(
+            "score_fleet",
+            "Scoring and writing the report",
+            **common,
+            start=healthy_to,
+            end=end,
+            model=f"{model['model']}/{model['version']}",
+            injected=injected,
+            title=f"Demo on {self.host}",
+        )
+        self.view.tell(str(document["headline"]))
+        return document
+
+    def call(self, name: str, title: str, **arguments: Any) -> Any:
+        """Run a flow."""
         self.view.now(title)
-        return call_pipeline(name, title, self.view.now, flow=flow, **arguments)
+        return call_pipeline(name, title, self.view.now, flow=True, **arguments)
 
     def check(self) -> None:
         """Raise if something that must run does not."""
         for companion in self.companions:
             companion.check()
-        if not self.workload.running:
-            raise UnavailableError("the workload ended by itself: one of its processes was killed")
 
-    def start_servers(self) -> bool:
-        """Start Prefect and import what is heavy, before anything is measured; return whether stages run as flows."""
-        configured = prefect_api_url()
+    def start_servers(self) -> None:
+        """Start Prefect and import what is heavy, before anything is measured."""
         server = None
-        if configured:
+        if configured := prefect_api_url():
             check_prefect(configured)
             self.view.tell(f"Prefect at {without_secrets(configured)} is used")
         else:
-            self.view.now("Starting an embedded Prefect server, making MLflow's database")
+            self.view.now("Starting an embedded Prefect server")
             server, api = start_prefect(self.plan.folder)
-            self.stack.callback(server.stop)
+            self.start(server)
             os.environ["PREFECT_API_URL"] = api
-        self.prepare()
-        if server is None:
-            return True
-        until = time.monotonic() + PREFECT_PATIENCE_S
-        while not answers(api):
-            server.check()
-            if time.monotonic() > until:
-                raise UnavailableError(
-                    f"the demo's Prefect server did not start within {PREFECT_PATIENCE_S:.0f} s"
-                )
-            self.view.now("Waiting for the embedded Prefect server")
-            time.sleep(STEP_S)
-        self.companions.append(server)
-        self.view.tell("Prefect and MLflow are up")
-        return True
-
-    def prepare(self) -> None:
-        """Import what the last stages need, and make MLflow's database, in a thread so that progress goes on."""
-
-        def heavy() -> None:
-            for module in HEAVY_MODULES:
-                importlib.import_module(module)
-            _ = Tracking(self.tracking_uri).client
-
         with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(heavy)
-            while not future.done():
-                self.view.now("Starting Prefect and MLflow")
-                time.sleep(STEP_S)
-            future.result()
+            # In a thread, so that progress goes on.
+            ready = pool.submit(self.import_heavy)
+            while not ready.done():
+                self.view.wait(STEP_S, "Starting Prefect and MLflow", self.check)
+            ready.result()
+        if server is not None:
+            self.wait_for(lambda: answers(api) or None, "the embedded Prefect server", server)
+        self.view.tell("Prefect and MLflow are up")
 
-    def start_measuring(self, flow: bool) -> datetime:
-        """Start workload and collector; return when the healthy stretch begins."""
+    def import_heavy(self) -> None:
+        """Import what the last stages need, and make MLflow's database."""
+        for module in HEAVY_MODULES:
+            importlib.import_module(module)
+        _ = Tracking(self.tracking_uri).client
+
+    def start_measuring(self) -> datetime:
+        """Start workload, injector and collector; return when the healthy stretch begins."""
         self.view.now("Starting workload and collector")
-        collector = start_collector(
-            self.plan.folder, self.store, host=self.host, segment_s=SEGMENT_S, flow=flow
-        )
-        self.stack.callback(collector.stop)
-        self.stack.callback(self.workload.stop)
-        self.workload.start()
+        folder = self.plan.folder
+        workload = self.start(start_workload(folder, self.plan.seed))
+        self.injector = Injector(folder)
+        self.lab = [self.start(self.injector), workload]
+        self.collector = self.start(start_collector(folder, self.store, host=self.host, segment_s=SEGMENT_S))
+        state = self.wait_for(find_workload, "the workload", workload)
         ready = datetime.now(UTC) + timedelta(seconds=SETTLE_S)
-        self.companions.append(collector)
-        why = f" ({self.workload.reason})" if self.workload.reason else ""
-        self.view.tell(f"The workload trains, its ranks talk over {self.workload.transport}{why}")
+        why = f" ({state.reason})" if state.reason else ""
+        self.view.tell(f"The workload trains, its ranks talk over {state.transport}{why}")
         store = Store(str(self.store))
-        until = time.monotonic() + COLLECTOR_PATIENCE_S
-        while (extent := store.extent(self.host)) is None:
+        extent = self.wait_for(lambda: store.extent(self.host), "the first telemetry", self.collector)
+        return max(ready, extent[0] + timedelta(seconds=SETTLE_S))
+
+    def start(self, companion: Companion) -> Companion:
+        """Watch a process from now on, and stop it at the end."""
+        self.stack.callback(companion.stop)
+        self.companions.append(companion)
+        return companion
+
+    def end(self, companion: Companion, number: int = signal.SIGTERM) -> None:
+        """Stop a process that has done its work."""
+        self.companions.remove(companion)
+        companion.stop(number)
+
+    def wait_for(self, look: Callable[[], Any], what: str, companion: Companion) -> Any:
+        """Return what ``look`` finds as soon as it finds something."""
+        until = time.monotonic() + PATIENCE_S
+        while (found := look()) is None:
             if time.monotonic() > until:
-                raise UnavailableError(
-                    f"no telemetry arrived within {COLLECTOR_PATIENCE_S:.0f} s: see {collector.log}"
-                )
-            self.view.wait(1.0, "Waiting for the first telemetry", self.check)
-        first = extent[0] + timedelta(seconds=SETTLE_S)
-        return max(ready, first)
+                raise UnavailableError(f"{what} did not come within {PATIENCE_S:.0f} s: see {companion.log}")
+            self.view.wait(1.0, f"Waiting for {what}", self.check)
+        return found
 
     def inject_faults(self) -> list[dict[str, Any]]:
         """Inject the faults one after another, with healthy gaps; return those that took effect."""
@@ -293,42 +295,29 @@ class Demo:
             try:
                 run = self.inject_one(fault)
             except UnavailableError as error:
+                self.check()
                 self.notes.append(f"fault {fault.name} could not be injected: {error}")
                 self.view.tell(self.notes[-1])
             else:
-                injected.append(
-                    {
-                        "name": run.name,
-                        "subsystem": fault.subsystem,
-                        "start": iso(run.onset),
-                        "end": iso(run.end),
-                        "causes": list(fault.causes),
-                    }
-                )
+                injected.append({**run, "subsystem": fault.subsystem, "causes": list(fault.causes)})
             self.view.wait(self.plan.gap_s, f"{fault.name} is undone, a healthy gap", self.check)
         return injected
 
-    def inject_one(self, fault: FaultInfo) -> Any:
-        """Inject a fault in a thread, so that Ctrl-C reaches us meanwhile; it is undone before this returns or raises."""
-        stop = threading.Event()
-        with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(
-                inject, fault.name, duration_s=self.plan.fault_s, workload=self.workload.state, stop=stop
-            )
-            try:
-                while not future.done():
-                    self.check()
-                    self.view.now(f"Injecting {fault.name}")
-                    time.sleep(STEP_S)
-            except BaseException:
-                stop.set()
-                raise
-            return future.result()
+    def inject_one(self, fault: FaultInfo) -> dict[str, Any]:
+        """Inject a fault and return when it was on."""
+        self.injector.begin(fault.name, self.plan.fault_s)
+        until = time.monotonic() + self.plan.fault_s + PATIENCE_S
+        while (run := self.injector.result(STEP_S)) is None:
+            self.check()
+            if time.monotonic() > until:
+                raise UnavailableError(f"it is not undone after {PATIENCE_S:.0f} s: see {self.injector.log}")
+            self.view.now(f"Injecting {fault.name}")
+        return run
 
-    def prefect_command(self, flow: bool) -> str:
+    def prefect_command(self) -> str:
         """Return the command that opens Prefect's pages on this run."""
-        if "PREFECT_HOME" not in os.environ or not (self.plan.folder / "prefect").is_dir():
-            return f"open {without_secrets(os.environ.get('PREFECT_API_URL') or str(prefect_api_url()))}"
+        if not (self.plan.folder / "prefect").is_dir():
+            return f"open {without_secrets(str(prefect_api_url())).removesuffix('/api')}"
         prefect = Path(sys.executable).with_name("prefect")
         home = shlex.quote(str(self.plan.folder / "prefect"))
         return f"PREFECT_HOME={home} {shlex.quote(str(prefect))} server start  (then http://127.0.0.1:4200)"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from reveal_core.errors import UnavailableError
 from tasks.tethered import tethered
@@ -39,18 +43,28 @@ class Companion:
         Variables to set beside the inherited ones.
     niceness
         How far it yields to others.
+    talks
+        Whether its standard input and output are pipes to the demo; else all that it says goes to the log.
     """
 
-    def __init__(self, command: list[str], log: Path, environment: dict[str, str], niceness: int = 0) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        niceness: int = 0,
+        talks: bool = False,
+    ) -> None:
         self.name = log.stem
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 tethered(command, niceness),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if talks else output,
                 stderr=output,
-                env={**os.environ, **environment},
+                env={**os.environ, **(environment or {})},
                 # Ctrl-C is for the demo, which then stops its companions in order.
                 start_new_session=True,
             )
@@ -78,8 +92,8 @@ class Companion:
 def start_prefect(folder: Path) -> tuple[Companion, str]:
     """Start a Prefect server that keeps its database in a folder; return it and its API's address.
 
-    It is the server that Prefect itself starts for a flow without one, but niced, and with the folder's database, so that
-    its pages can be opened on it later.
+    It is the server that Prefect itself starts for a flow without one, but niced, and with the folder's
+    database, so that its pages can be opened on it later.
     """
     import importlib.util
 
@@ -101,7 +115,7 @@ def start_prefect(folder: Path) -> tuple[Companion, str]:
     }
     command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-    server = Companion(command, folder / "prefect-server.log", environment, NICENESS)
+    server = Companion(command, folder / "prefect-server.log", environment, niceness=NICENESS)
     return server, f"http://127.0.0.1:{port}/api"
 
 
@@ -114,8 +128,57 @@ def answers(api: str) -> bool:
     return True
 
 
-def start_collector(folder: Path, store: Path, *, host: str, segment_s: float, flow: bool) -> Companion:
-    """Start ``reveal collect`` on a store, as a flow or not."""
+def start_collector(folder: Path, store: Path, *, host: str, segment_s: float) -> Companion:
+    """Start ``reveal collect`` on a store, as a flow."""
     command = [sys.executable, "-m", "flows.cli", "collect", "--store", str(store), "--host", host, "--json"]
-    command += ["--segment", f"{segment_s:g}s", "--flow" if flow else "--no-flow"]
-    return Companion(command, folder / "collector.log", {})
+    command += ["--segment", f"{segment_s:g}s", "--flow"]
+    return Companion(command, folder / "collector.log")
+
+
+def start_workload(folder: Path, seed: int) -> Companion:
+    """Start ``reveal lab workload`` with its files in a folder."""
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "lab",
+        "workload",
+        "--dir",
+        str(folder),
+        "--seed",
+        str(seed),
+    ]
+    return Companion(command, folder / "workload.log")
+
+
+class Injector(Companion):
+    """The process that injects faults, `flows.injector`; it is told what to do and asked how far it is."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__([sys.executable, "-m", "flows.injector"], folder / "injector.log", talks=True)
+
+    def begin(self, fault: str, seconds: float) -> None:
+        """Tell it to inject a fault."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"fault": fault, "seconds": seconds}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def result(self, patience_s: float) -> dict[str, Any] | None:
+        """Return what became of the fault, or None if it is still on after ``patience_s`` seconds.
+
+        Raises
+        ------
+        UnavailableError
+            If the fault could not be injected, or the process has ended.
+        """
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], patience_s)[0]:
+            return None
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait(PATIENCE_S)
+            self.check()
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise UnavailableError(answer["error"])
+        return answer

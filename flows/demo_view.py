@@ -69,7 +69,7 @@ class DemoView:
             self.tell(f"{text} ({shown})")
 
     def wait(self, seconds: float, text: str, check: Callable[[], None]) -> None:
-        """Wait, showing what for, and call ``check`` twice a second, which raises if something has gone wrong."""
+        """Wait, showing what for; ``check`` is called twice a second and raises if something went wrong."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             check()

@@ -1,4 +1,4 @@
-"""Running a pipeline: directly, or as a Prefect flow where a Prefect API is configured or a flow is asked for."""
+"""Running a pipeline: directly, or as a Prefect flow where one is asked for or an API is configured."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from flows.environment import prefect_api_url
 from flows.output import Say, progress
 from reveal_core.errors import UnavailableError
-from tasks.runner import DirectRunner
 from storage.store import Store
+from tasks.runner import DirectRunner
 from tasks.tracking import check_server, without_secrets
 
 HEALTH_TIMEOUT_S = 5.0
@@ -21,7 +21,8 @@ HEALTH_TIMEOUT_S = 5.0
 def as_flow(flow: bool | None) -> bool:
     """Tell whether a command runs as a flow: as asked, else if a Prefect API is configured.
 
-    An embedded server takes 13 to 27 s to start, which a person who asked for no orchestrator should not wait for.
+    An embedded server takes 13 to 27 s to start, which a person who asked for no orchestrator should not wait
+    for.
     """
     return prefect_api_url() is not None if flow is None else flow
 
@@ -77,7 +78,7 @@ def _check_places(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def check_prefect(url: str) -> None:
-    """Raise UnavailableError if a Prefect server does not answer; Prefect itself would retry for half a minute."""
+    """Raise UnavailableError if a Prefect server does not answer; Prefect would retry for half a minute."""
     try:
         urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=HEALTH_TIMEOUT_S).close()
     except urllib.error.HTTPError:

@@ -14,14 +14,14 @@ from pathlib import Path
 from reveal_core.errors import UnavailableError
 
 NOISY_LOGGERS = ("alembic", "mlflow", "httpx", "httpcore", "sqlalchemy", "urllib3", "botocore", "asyncio")
-"""Libraries that log progress of their own on standard error; warnings of theirs still come through with --verbose."""
+"""Libraries that log their own progress on standard error; ``--verbose`` lets it through."""
 
 
 def prepare_environment(*, verbose: bool = False) -> None:
     """Set the variables of Prefect and MLflow for a command, without overriding what a person has set.
 
-    Nothing phones home, nothing of theirs reaches standard output, and without ``verbose`` their logs stay silent:
-    Prefect would print the traceback of an expected error that the command reports in one line.
+    Nothing phones home, nothing of theirs reaches standard output, and without ``verbose`` their logs stay
+    silent: Prefect would print the traceback of an expected error that the command reports in one line.
     """
     defaults = {
         "DO_NOT_TRACK": "1",
@@ -51,8 +51,8 @@ def prepare_environment(*, verbose: bool = False) -> None:
 def prefect_api_url() -> str | None:
     """Return the address of the Prefect server that a person has configured, or None.
 
-    Looks where Prefect looks (``PREFECT_API_URL``, ``prefect.toml`` in the working directory, the active profile), by
-    hand because importing Prefect takes seconds and most commands do not need it.
+    Looks where Prefect looks (``PREFECT_API_URL``, ``prefect.toml`` in the working directory, the active
+    profile), by hand because importing Prefect takes seconds and most commands do not need it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What commands show: one JSON document or a text for people on standard output, progress on standard error."""
+"""What commands show: a JSON document or a text on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def emit(document: Any, *, as_json: bool, text: Callable[[Console], None]) -> No
 def progress(title: str) -> Iterator[Say]:
     """Show what is happening on a terminal while the block runs; yields a function that changes the text.
 
-    Nothing is shown where standard error is no terminal. Whatever a library prints on standard output meanwhile goes
-    to standard error, so that a JSON document stays alone.
+    Nothing is shown where standard error is no terminal. Whatever a library prints on standard output
+    meanwhile goes to standard error, so that a JSON document stays alone.
     """
     console = Console(file=sys.stderr, highlight=False)
     with redirect_stdout(sys.stderr):

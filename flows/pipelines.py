@@ -1,4 +1,4 @@
-"""What the flows do, written once over a runner: directly for a person at a terminal, as tasks under Prefect."""
+"""What the flows do, written once over a runner: called directly, or as tasks under Prefect."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MODELS_KEY = "reveal-models"
 
 
 def _places(store: str | None, tracking_uri: str | None) -> tuple[str, str]:
-    """Return store and tracking address: as given, else from the settings of the machine that runs the flow."""
+    """Return store and tracking address: as given, else from the settings of this machine."""
     settings = load_settings()
     root = store or settings.store
     return root, tracking_uri or mlflow_uri(settings, root)

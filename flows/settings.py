@@ -57,8 +57,8 @@ class FleetSettings(BaseModel, extra="forbid"):
 class Settings(BaseSettings):
     """All settings of the command line and the flows.
 
-    A variable ``REVEAL_STORE`` beats ``store`` in ``reveal.toml``; an option of a command beats both. ``REVEAL_CONFIG`` names
-    another file than ``./reveal.toml``.
+    A variable ``REVEAL_STORE`` beats ``store`` in ``reveal.toml``; an option of a command beats both.
+    ``REVEAL_CONFIG`` names another file than ``./reveal.toml``.
     """
 
     model_config = SettingsConfigDict(env_prefix="REVEAL_", env_nested_delimiter="__", extra="forbid")
@@ -113,7 +113,8 @@ def load_settings() -> Settings:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UsageError(
-            f"setting {where} (variable REVEAL_{where.replace('.', '__').upper()} or {config_file()}): {first['msg']}"
+            f"setting {where} (variable REVEAL_{where.replace('.', '__').upper()} or {config_file()}): "
+            f"{first['msg']}"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"settings file {config_file()} cannot be read: {error}") from error
@@ -124,8 +125,9 @@ def load_settings() -> Settings:
 def mlflow_uri(settings: Settings, store: str) -> str:
     """Return the tracking address for a store.
 
-    The settings' or ``MLFLOW_TRACKING_URI`` where one is set. Else a SQLite file, because MLflow needs a database and
-    nobody should have to set one up: inside a local store, in the working directory for a remote one.
+    The settings' or ``MLFLOW_TRACKING_URI`` where one is set. Else a SQLite file, because MLflow needs a
+    database and nobody should have to set one up: inside a local store, in the working directory for a remote
+    one.
     """
     if configured := settings.mlflow.uri or os.environ.get("MLFLOW_TRACKING_URI"):
         return configured

@@ -56,8 +56,8 @@ def collect(
     Returns
     -------
     dict
-        ``host``, ``ticks``, ``late_ticks``, ``lost_ticks``, ``channels``, ``segments`` (keys), ``bytes``, ``cpu_seconds``,
-        ``rss_bytes``.
+        ``host``, ``ticks``, ``late_ticks``, ``lost_ticks``, ``channels``, ``segments`` (keys), ``bytes``,
+        ``cpu_seconds``, ``rss_bytes``.
 
     Raises
     ------
@@ -110,8 +110,9 @@ def collect_apart(
 ) -> dict[str, Any]:
     """Collecting telemetry in a process of its own.
 
-    An orchestrator's threads would make ticks late, and its memory would count as the agent's; so a flow collects
-    through ``reveal collect``. Arguments are as on its command line, the result is that of `collect`.
+    An orchestrator's threads would make ticks late, and its memory would count as the agent's; so a flow
+    collects through ``reveal collect``. Arguments are as on its command line, the result is that of
+    `collect`.
 
     Raises
     ------

@@ -35,7 +35,8 @@ def compute_features(
     profile, overrides
         Method settings.
     out
-        Parquet file for ``host``, ``start``, ``end``, ``coverage`` and the kept features of every window; None for none.
+        Parquet file for ``host``, ``start``, ``end``, ``coverage`` and the kept features of every window;
+        None for none.
 
     Returns
     -------

@@ -39,8 +39,8 @@ def fit_hosts(
     Returns
     -------
     dict
-        ``run_id``, ``model``, ``version``, ``alias``, ``features``, ``windows``, ``metrics``, ``hardware_class``, ``hosts``,
-        ``notes``, ``run_url``.
+        ``run_id``, ``model``, ``version``, ``alias``, ``features``, ``windows``, ``metrics``,
+        ``hardware_class``, ``hosts``, ``notes``, ``run_url``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What ``reveal doctor`` and ``reveal channels`` look at: sources, store, MLflow and Prefect, each within seconds."""
+"""What ``reveal doctor`` and ``reveal channels`` look at: sources, store, MLflow and Prefect."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def inspect_machine(
     Returns
     -------
     dict
-        ``host``, ``sources`` (each ``source``, ``available``, ``reason``, ``channels``), ``channels`` (their number), and
-        ``store``, ``mlflow``, ``prefect``, each with ``available``, ``reason`` and an address.
+        ``host``, ``sources`` (each ``source``, ``available``, ``reason``, ``channels``), ``channels`` (their
+        number), and ``store``, ``mlflow``, ``prefect``, each with ``available``, ``reason`` and an address.
 
     Raises
     ------

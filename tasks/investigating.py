@@ -11,8 +11,8 @@ from tasks.publishing import model_info, put_report, source_notes
 from tasks.scoring import save_analysis
 
 TRANSDUCTIVE = (
-    "No baseline was given, so the model learned from the range that it then judged: it shows what differs within the "
-    "range, and misses what was wrong throughout."
+    "No baseline was given, so the model learned from the range that it then judged: "
+    "it shows what differs within the range, and misses what was wrong throughout."
 )
 
 

@@ -41,8 +41,8 @@ DAMAGED = (
 def trusted_types() -> list[str]:
     """Return the types that a model may hold beyond those that skops trusts by itself.
 
-    The list stands here and not in the model: MLflow reads it from the model's own files, where whoever made the model
-    decides what to trust.
+    The list stands here and not in the model: MLflow reads it from the model's own files, where whoever made
+    the model decides what to trust.
     """
     from reveal_core.detect.calibration import TailCalibration
     from reveal_core.detect.ensemble import DETECTORS, DetectorEnsemble
@@ -90,7 +90,8 @@ def log_fit(
     Returns
     -------
     dict
-        ``run_id``, ``model``, ``version``, ``alias``, ``metrics``, ``run_url``: plain values that a task can pass on.
+        ``run_id``, ``model``, ``version``, ``alias``, ``metrics``, ``run_url``: plain values that a task can
+        pass on.
 
     Raises
     ------
@@ -204,7 +205,8 @@ def load_model(tracking: Tracking, reference: ModelRef) -> RevealModel:
             model = skops.io.load(path, trusted=trusted_types())
         except UntrustedTypesFoundException as error:
             raise UsageError(
-                f"model {reference.label} at {tracking.shown} holds types that this version does not trust: {error}"
+                f"model {reference.label} at {tracking.shown} holds types that this version does not trust: "
+                f"{error}"
             ) from error
         except DAMAGED as error:
             raise UsageError(

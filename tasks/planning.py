@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from storage.telemetry import TelemetryRead
 
 NEWEST = timedelta(hours=1)
-"""How much is looked at where no start is given: what is read must fit into memory, whatever a store holds."""
+"""How much is looked at where no start is given: what is read must fit into memory."""
 WARM_UP = timedelta(seconds=10)
 """Telemetry before a range's start that its first windows and rates need."""
 
@@ -47,13 +47,14 @@ def plan_hosts(store: str, *, host: str, start: str | None, end: str | None) -> 
     host
         A host's label, or a shell pattern over labels.
     start, end
-        The range asked for. Without an end it goes to each host's newest sample, without a start it is the last hour.
+        The range asked for. Without an end it goes to each host's newest sample, without a start it is the
+        last hour.
 
     Returns
     -------
     list of dict
-        ``host``, ``start``, ``end`` (ISO 8601) of each host that has telemetry then, in order of name; the range is cut to
-        what the host has.
+        ``host``, ``start``, ``end`` (ISO 8601) of each host that has telemetry then, in order of name; the
+        range is cut to what the host has.
 
     Raises
     ------
@@ -129,8 +130,8 @@ def classify_hosts(store: str, *, plans: list[dict[str, str]]) -> list[dict[str,
 def hardware_class(facts: Mapping[str, Any]) -> str:
     """Return the name of a host's hardware class: hosts of one class may share a model.
 
-    Logical CPUs, GPUs and the CPU's vendor tell classes apart: features do not depend on how many disks or network
-    interfaces there are, and a finer class would leave each model with less to learn from.
+    Logical CPUs, GPUs and the CPU's vendor tell classes apart: features do not depend on how many disks or
+    network interfaces there are, and a finer class would leave each model with less to learn from.
 
     >>> hardware_class({"cpu": {"logical": 2, "model": "Intel(R) Xeon(R) CPU @ 2.20GHz"}, "gpus": []})
     '2cpu-0gpu-intel'

@@ -1,4 +1,4 @@
-"""The stages as Prefect tasks: names, retries, caching, concurrency tags. Nothing else in `tasks` knows Prefect."""
+"""The stages as Prefect tasks: names, retries, caching, concurrency tags; only this module knows Prefect."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tasks.runner import Stage, stage_title
 from tasks.scoring import choose_model, score_hosts
 
 STORE_TAG = "reveal-store"
-"""Tag of tasks that read or write the store: ``prefect concurrency-limit create reveal-store 8`` bounds them."""
+"""Tag of tasks that use the store: ``prefect concurrency-limit create reveal-store 8`` bounds them."""
 MODEL_TAG = "reveal-model"
-"""Tag of tasks that use a core or more for seconds to minutes: limit it to what the workers' machines have."""
+"""Tag of tasks that use a core for seconds to minutes: limit it to what the workers have."""
 RETRY_DELAYS_S = [2.0, 10.0, 30.0]
 
 WITHIN_RUN: CachePolicy = RUN_ID + INPUTS
-"""When a flow run is retried, groups of hosts that were done are not done again; another run does its own work."""
+"""When a flow run is retried, what was done is not done again; another run does its own work."""
 
 
 def _may_heal(_task: Any, _run: Any, state: Any) -> bool:
@@ -58,7 +58,7 @@ TASKS: dict[Callable[..., Any], Any] = {
     plan_hosts: _task(plan_hosts, "plan-hosts", tags=[STORE_TAG], cache=NO_CACHE),
     classify_hosts: _task(classify_hosts, "classify-hosts", tags=[STORE_TAG], cache=NO_CACHE),
     choose_model: _task(choose_model, "choose-model", tags=[], cache=NO_CACHE),
-    # Not cached: a version that was registered stays registered, and the caller says whether he wants another.
+    # Not cached: whoever fits again wants another version.
     fit_hosts: _task(
         fit_hosts, "fit-hosts", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE, run_name="fit-{hardware_class}"
     ),

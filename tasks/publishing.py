@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def report_name(kind: str, created: datetime, *parts: str) -> str:
-    """Return a report's id: when and what, and a hash of what it is about, so that two at the same second differ.
+    """Return a report's id: when, what, and a hash of what it is about, so that two at one second differ.
 
     >>> report_name("score", datetime(2026, 11, 29, 20, 15, tzinfo=UTC), "node-17")
     '20261129T201500Z-score-b7d2aa'
@@ -63,8 +63,8 @@ def publish_report(
     Returns
     -------
     dict
-        The contract's document of ``reveal score``, with the report's address as ``report``, its id as ``report_id`` and its
-        Markdown as ``markdown``.
+        The contract's document of ``reveal score``, with the report's address as ``report``, its id as
+        ``report_id`` and its Markdown as ``markdown``.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """How stages are run: called directly here, as tasks of a flow in `tasks.prefect_tasks`.
 
-A pipeline is written once, over a runner, so that a command without an orchestrator and a flow with one do the same.
+A pipeline is written once, over a runner, so that a command without an orchestrator and a flow with one do
+the same.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 Stage = Callable[..., Any]
-"""A plain function that loads, computes and saves; arguments and result are plain values (keys, ids, counts)."""
+"""A function that loads, computes and saves; arguments and result are plain values (keys, ids, counts)."""
 
 
 class Runner(Protocol):
@@ -25,7 +26,7 @@ class Runner(Protocol):
         ...
 
     def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Run a stage once per set of arguments, side by side where the runner can, and return the results in order.
+        """Run a stage once per set of arguments, side by side if possible; return the results in order.
 
         Every call is run, even if one fails; the first exception comes through after that.
         """

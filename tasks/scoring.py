@@ -34,8 +34,8 @@ def choose_model(
     Returns
     -------
     dict
-        The version of each class, with ``name``, ``version``, ``alias`` and ``run_id``: an alias may move while a flow runs,
-        a version does not.
+        The version of each class, with ``name``, ``version``, ``alias`` and ``run_id``: an alias may move
+        while a flow runs, a version does not.
 
     Raises
     ------
@@ -68,9 +68,9 @@ def score_hosts(
     Returns
     -------
     list of dict
-        Per host ``host``, ``start``, ``end``, ``model`` (label), ``windows``, ``incidents`` (ids), ``quarantined`` (keys),
-        ``notes``, and ``skipped``: why it could not be scored, ``""`` if it was. One bad host never costs the others their
-        scores.
+        Per host ``host``, ``start``, ``end``, ``model`` (label), ``windows``, ``incidents`` (ids),
+        ``quarantined`` (keys), ``notes``, and ``skipped``: why it could not be scored, ``""`` if it was. One
+        bad host never costs the others their scores.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _score_host(
 
 
 def save_analysis(target: Store, label: str, analysis: Analysis, read: TelemetryRead) -> dict[str, Any]:
-    """Put scores and incidents of one host into the store and return what a later stage needs to find them."""
+    """Put scores and incidents of one host into the store; return what a later stage finds them by."""
     target.put_scores(label, analysis.scores)
     for incident in analysis.incidents:
         target.put_incident(incident)

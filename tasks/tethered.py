@@ -1,7 +1,8 @@
 """Runs a command that ends when its parent does: ``python -m tasks.tethered NICENESS COMMAND …``.
 
-A process that is killed outright cannot stop its children; the kernel can. The request survives the ``exec``, and made
-here, in a fresh process, it needs no code between ``fork`` and ``exec`` of a parent that has threads.
+A process that is killed outright cannot stop its children; the kernel can. The request survives the ``exec``,
+and made here, in a fresh process, it needs no code between ``fork`` and ``exec`` of a parent that has
+threads.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def without_secrets(uri: str) -> str:
 
 
 def check_server(uri: str) -> None:
-    """Raise UnavailableError if ``uri`` is a server's address and the server does not answer within five seconds.
+    """Raise UnavailableError if ``uri`` names a server that does not answer within five seconds.
 
     MLflow itself would retry for minutes first.
     """
@@ -158,8 +158,8 @@ class Tracking:
         Parameters
         ----------
         reference
-            ``name``, ``name@alias``, ``name@version`` or ``name/version``, with or without ``models:/`` before it. A name alone
-            means its champion.
+            ``name``, ``name@alias``, ``name@version`` or ``name/version``, with or without ``models:/``
+            before it. A name alone means its champion.
 
         Raises
         ------
@@ -204,8 +204,9 @@ class Tracking:
     def register(self, name: str, run_id: str, model_id: str, *, promote: bool) -> ModelRef:
         """Register a logged model and give it an alias.
 
-        The first version of a name becomes the champion whatever ``promote`` says, because scoring needs one; a later one
-        only if promoted, and then the champion before it keeps the alias ``previous``. Otherwise it is the challenger.
+        The first version of a name becomes the champion whatever ``promote`` says, because scoring needs one;
+        a later one only if promoted, and then the champion before it keeps the alias ``previous``. Otherwise
+        it is the challenger.
 
         Raises
         ------

@@ -77,7 +77,7 @@ def collect(
 
 @contextmanager
 def stop_on_signal() -> Iterator[threading.Event]:
-    """Yield an event that the first SIGINT or SIGTERM sets, so that work ends in good order; a second one kills."""
+    """Yield an event that the first SIGINT or SIGTERM sets, for an end in good order; a second kills."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -96,10 +96,10 @@ def stop_on_signal() -> Iterator[threading.Event]:
 
 def _show(console: Console, result: dict[str, Any], place: str) -> None:
     console.print(
-        f"{result['host']}: {result['ticks']} samples of {result['channels']} channels in {len(result['segments'])} segments "
-        f"({human_bytes(result['bytes'])}) put into {place}"
+        f"{result['host']}: {result['ticks']} samples of {result['channels']} channels in "
+        f"{len(result['segments'])} segments ({human_bytes(result['bytes'])}) put into {place}"
     )
     console.print(
-        f"{result['late_ticks']} ticks late, {result['lost_ticks']} lost; {result['cpu_seconds']:.1f} s of CPU, "
-        f"{human_bytes(result['rss_bytes'])} of memory"
+        f"{result['late_ticks']} ticks late, {result['lost_ticks']} lost; "
+        f"{result['cpu_seconds']:.1f} s of CPU, {human_bytes(result['rss_bytes'])} of memory"
     )

@@ -28,7 +28,7 @@ def demo(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Watch this machine run a job, inject real faults, and see what Reveal makes of it (about 4.5 minutes)."""
+    """Run a job on this machine, inject real faults, and see what Reveal finds (about 4.5 minutes)."""
     from flows.demo import plan_demo, run_demo
     from flows.demo_view import show_result
 

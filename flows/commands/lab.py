@@ -91,7 +91,8 @@ def workload(
     def show(console: Console) -> None:
         why = f" ({result['reason']})" if result["reason"] else ""
         console.print(
-            f"{result['steps']} steps in {elapsed:.0f} s, {result['steps_per_s']} a second, over {result['transport']}{why}"
+            f"{result['steps']} steps in {elapsed:.0f} s, {result['steps_per_s']} a second, "
+            f"over {result['transport']}{why}"
         )
 
     emit(result, as_json=json, text=show)

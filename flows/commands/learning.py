@@ -43,8 +43,8 @@ def features(
 
     def show(console: Console) -> None:
         console.print(
-            f"{result['windows']} windows of {len(result['hosts'])} hosts, {result['features']} features kept and "
-            f"{result['pruned']} pruned, in {result['seconds']:.1f} s"
+            f"{result['windows']} windows of {len(result['hosts'])} hosts, {result['features']} features kept"
+            f" and {result['pruned']} pruned, in {result['seconds']:.1f} s"
             + (f"; written to {out}" if out else "")
         )
 
@@ -92,8 +92,9 @@ def fit(
 def _show_models(console: Console, models: list[dict[str, Any]]) -> None:
     for model in models:
         console.print(
-            f"{model['model']} version {model['version']} ({model['alias']}): {model['windows']} windows of "
-            f"{', '.join(model['hosts'])}, {model['features']} features, threshold by {model['threshold_rule']}"
+            f"{model['model']} version {model['version']} ({model['alias']}): "
+            f"{model['windows']} windows of {', '.join(model['hosts'])}, {model['features']} features, "
+            f"threshold {model['threshold_rule']}"
         )
         if model["provisional"]:
             console.print(
