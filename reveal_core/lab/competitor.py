@@ -130,21 +130,32 @@ def kinds() -> dict[str, Callable[[argparse.Namespace], None]]:
     }
 
 
-def _copies(count: int) -> tuple[bool, int, int]:
-    """Split into ``count`` processes; return whether this is the first, and a pipe that ends when it says go.
+def _copies(count: int) -> tuple[list[int] | None, int, int]:
+    """Split into ``count`` processes, before any thread exists; the copies die with the first.
 
-    Done before any thread exists. The copies die with the first by the kernel's hand.
+    Returns the other copies in the first process and None in these, and the ends of a pipe that closes at go.
     """
     wait_end, go_end = os.pipe()
     first = os.getpid()
+    others: list[int] = []
     for _ in range(count - 1):
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(go_end)
             if os.getppid() != first:
                 os._exit(0)  # the first has gone already
-            return False, wait_end, -1
-    return True, wait_end, go_end
+            return None, wait_end, -1
+        others.append(pid)
+    return others, wait_end, go_end
+
+
+def _end(copies: list[int]) -> None:
+    """End the copies and wait for them, so that nothing competes any more once the first is gone."""
+    for pid in copies:
+        os.kill(pid, signal.SIGKILL)
+    for pid in copies:
+        os.waitpid(pid, 0)
 
 
 def main() -> None:
@@ -168,10 +179,10 @@ def main() -> None:
         procs.write_text(str(os.getpid()), encoding="ascii")
     if options.netns:
         enter_namespace(options.netns)
-    first, wait_end, go_end = _copies(options.copies)
-    if first:
+    others, wait_end, go_end = _copies(options.copies)
+    if others is not None:
         started = threading.Event()
-        leave_with_parent(started)
+        leave_with_parent(started, before=lambda: _end(others))
         print("ready", flush=True)  # noqa: T201 - the protocol with the parent
         started.wait()
         os.close(go_end)

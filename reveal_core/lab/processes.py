@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,13 +201,23 @@ def termination_unwinds() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def leave_with_parent(started: threading.Event) -> None:
-    """Run in a child: wait for ``go`` on standard input, and end the process when standard input ends."""
+def leave_with_parent(started: threading.Event, before: Callable[[], None] | None = None) -> None:
+    """Run in a child: wait for ``go`` on standard input, and end the process when standard input ends.
+
+    Parameters
+    ----------
+    started
+        Set at ``go``.
+    before
+        Called before the process ends.
+    """
 
     def watch() -> None:
         while True:
             text = os.read(0, 64)
             if not text:
+                if before is not None:
+                    before()
                 os._exit(0)
             started.set()
 

@@ -1,0 +1,346 @@
+"""The faults: each takes effect by the kernel's own counters, and is undone, even after a kill -9."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_parts import REPOSITORY, cpu_time, inject_until, needs_root, protocol_counter, until, vmstat
+
+from reveal_core.channels import SUBSYSTEMS
+from reveal_core.errors import UnavailableError, UsageError
+from reveal_core.lab.cgroups import find_cgroup
+from reveal_core.lab.faults import FAULTS, demo_faults, inject, list_faults
+from reveal_core.lab.journal import clean_up
+from reveal_core.lab.namespaces import in_namespace
+from reveal_core.lab.netlink import add_drop_rule, delete_table
+from reveal_core.lab.network import (
+    add_loss_table,
+    delete_link,
+    delete_loss_table,
+    delete_namespace,
+    make_pair,
+)
+from reveal_core.lab.place import lab_place
+from reveal_core.lab.workload import Workload, WorkloadState
+
+HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+ANYWHERE = ("cpu-contention", "page-fault-storm", "memory-bandwidth-contention", "writeback-storm")
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workload]:
+    folder = tmp_path_factory.mktemp("faults")
+    with Workload(folder, state_dir=folder / "state") as running:
+        yield running
+
+
+@pytest.fixture
+def state(workload: Workload) -> Iterator[WorkloadState]:
+    """The workload, which must outlive the fault, as must its own journal entries and none of the fault's."""
+    assert workload.state is not None
+    journal = lab_place(workload.directory / "state").journal_dir
+    before = {path.name for path in journal.iterdir()}
+    yield workload.state
+    assert {path.name for path in journal.iterdir()} == before
+    assert workload.running
+    assert not list(workload.state.files.glob("reveal-fault-*"))
+    seen = workload.steps()
+    until(lambda: workload.steps() > seen, "training goes on")
+
+
+def directory(state: WorkloadState) -> Path:
+    return state.run_dir.parent
+
+
+def test_the_list_is_whole() -> None:
+    faults = list_faults()
+    assert len({fault.name for fault in faults}) == len(faults) >= 9
+    for fault in faults:
+        assert fault.subsystem in SUBSYSTEMS
+        assert fault.causes
+        assert bool(fault.reason) != fault.available
+        assert set(fault.same_signals) <= {other.name for other in FAULTS}
+
+
+def test_the_demo_has_three_faults_of_different_subsystems() -> None:
+    subsystem = {fault.name: fault.subsystem for fault in list_faults() if fault.available}
+    names = demo_faults(3)
+    assert len(names) == 3
+    assert len({subsystem[name] for name in names}) == 3
+    assert demo_faults(100)[:3] == names
+    assert sorted(demo_faults(100)) == sorted(subsystem)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"name": "no-such", "duration_s": 1.0}, "there are cpu-quota, packet-loss"),
+        ({"name": "cpu-contention", "duration_s": 0.0}, "cannot last"),
+        ({"name": "cpu-contention", "duration_s": float("inf")}, "cannot last"),
+        ({"name": "cpu-contention", "duration_s": 1.0, "intensity": -1.0}, "intensity"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: dict, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        inject(**arguments, state_dir=tmp_path / "state")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_competitors_take_effect(name: str, state: WorkloadState) -> None:
+    effects = {
+        "cpu-contention": (lambda: load_processes(), len(os.sched_getaffinity(0))),
+        "memory-bandwidth-contention": (lambda: competitor_seconds("stream"), 0.5),
+        "page-fault-storm": (lambda: vmstat("pgfault"), 100_000),
+        "writeback-storm": (lambda: vmstat("nr_written"), 20_000),
+    }
+    read, rise = effects[name]
+    before = read()
+    run = inject_until(name, state, directory(state), lambda: read() > before + rise, name)
+    assert run.name == name
+    assert run.onset < run.end
+    if state.neighbour:
+        assert cpu_time(state, state.neighbour) > 0
+        group = find_cgroup(state.neighbour)
+        assert group.file("cpu", "cpu.shares", "cpu.weight").read_text().strip() in ("1024", "100")
+        assert group.file("cpu", "cgroup.procs", "cgroup.procs").read_text() == ""
+
+
+def competitors(kind: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if b"reveal_core.lab.competitor" in words and kind.encode() in words:
+                found.append(int(folder.name))
+    return found
+
+
+def load_processes() -> int:
+    """Return how many competing processes are running or ready to run."""
+    count = 0
+    for pid in competitors("spin"):
+        try:
+            count += Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "R"
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return count
+
+
+def competitor_seconds(kind: str) -> float:
+    total = 0
+    for pid in competitors(kind):
+        try:
+            total += int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.root
+@needs_root
+def test_cpu_quota_throttles_the_job(state: WorkloadState) -> None:
+    group = find_cgroup(state.job)
+    quota = group.file("cpu", "cpu.cfs_quota_us", "cpu.max")
+    before = quota.read_text()
+
+    def throttled() -> int:
+        text = (group.folders["cpu"] / "cpu.stat").read_text()
+        return int(dict(line.split() for line in text.splitlines())["nr_throttled"])
+
+    start = throttled()
+    inject_until("cpu-quota", state, directory(state), lambda: throttled() > start + 5, "throttling")
+    assert quota.read_text() == before
+
+
+@pytest.mark.root
+@needs_root
+def test_packet_loss_shows_in_both_namespaces(state: WorkloadState) -> None:
+    def fewest() -> int:
+        now = [protocol_counter(rank.pid, "Tcp", "RetransSegs") for rank in state.ranks]
+        return min(a - b for a, b in zip(now, before, strict=True))
+
+    before = [protocol_counter(rank.pid, "Tcp", "RetransSegs") for rank in state.ranks]
+    run = inject_until("packet-loss", state, directory(state), lambda: fewest() > 20, "retransmits")
+    assert "by nftables" in run.how
+    assert "8%" in run.how
+    for namespace in ("", state.namespace):
+        assert not has_table(namespace, state.namespace)
+
+
+def has_table(namespace: str, table: str) -> bool:
+    """Return whether a namespace has an nftables table, by trying to make it anew."""
+
+    def read() -> bool:
+        try:
+            add_drop_rule(table, "lo", 0.0)
+        except FileExistsError:
+            return True
+        delete_table(table)
+        return False
+
+    return in_namespace(namespace, read)
+
+
+@pytest.mark.root
+@needs_root
+def test_a_loss_table_drops_the_share_asked_for(tmp_path: Path) -> None:
+    place = lab_place(tmp_path / "state")
+    make_pair(place)
+    try:
+        receiver = in_namespace(place.name, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        with receiver, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            receiver.bind((place.addresses[1], 0))
+            receiver.setblocking(False)
+
+            def arrived(count: int) -> int:
+                found = 0
+                for _ in range(count):
+                    sender.sendto(b"x", receiver.getsockname())
+                    try:  # a veth pair delivers at once, in the sender's own call
+                        found += len(receiver.recv(8))
+                    except BlockingIOError:
+                        continue
+                return found
+
+            assert arrived(500) > 480
+            add_loss_table(place.name, place.name, place.links[1], 0.3)
+            assert 500 < arrived(1000) < 880  # 700 +- 14 expected
+            delete_loss_table(place.name, place.name)
+            delete_loss_table(place.name, place.name)  # twice is harmless
+            assert arrived(500) > 480
+    finally:
+        delete_link(place.links[0])
+        delete_namespace(place.name)
+
+
+@pytest.mark.root
+@needs_root
+def test_memory_pressure_makes_the_limit_fail_and_kills_nobody(state: WorkloadState) -> None:
+    group = find_cgroup(state.job)
+    limit = group.file("memory", "memory.limit_in_bytes", "memory.max")
+    before = limit.read_text()
+
+    def failures() -> int:
+        if group.version == 1:
+            return int((group.folders["memory"] / "memory.failcnt").read_text())
+        text = (group.folders["memory"] / "memory.events").read_text()
+        return int(dict(line.split() for line in text.splitlines())["max"])
+
+    killed, start = vmstat("oom_kill"), failures()
+    inject_until(
+        "cgroup-memory-pressure", state, directory(state), lambda: failures() > start + 500, "failcnt"
+    )
+    assert limit.read_text() == before
+    assert vmstat("oom_kill") == killed
+
+
+@pytest.mark.root
+@needs_root
+def test_memory_pressure_without_a_workload_has_a_cgroup_of_its_own(tmp_path: Path) -> None:
+    name = f"{lab_place(tmp_path / 'state').name}/pressed"
+    start = vmstat("pgsteal_file")
+    inject_until(
+        "cgroup-memory-pressure",
+        None,
+        tmp_path / "state",
+        lambda: vmstat("pgsteal_file") > start + 500,
+        "reclaim",
+    )
+    assert not any(folder.exists() for folder in find_cgroup(name).distinct_folders())
+
+
+@pytest.mark.root
+@needs_root
+def test_huge_pages_are_set_aside_and_given_back(state: WorkloadState) -> None:
+    before = int(HUGE_PAGES.read_text())
+    inject_until(
+        "huge-pages-reserved",
+        state,
+        directory(state),
+        lambda: int(HUGE_PAGES.read_text()) > before,
+        "huge pages",
+    )
+    assert int(HUGE_PAGES.read_text()) == before
+
+
+def affinities() -> dict[str, int]:
+    """Return the cores that each interrupt may go to, as a mask."""
+    return {
+        folder.name: int((folder / "smp_affinity").read_text().strip().replace(",", ""), 16)
+        for folder in Path("/proc/irq").iterdir()
+        if folder.name.isdigit()
+    }
+
+
+def received(core: int) -> int:
+    for line in Path("/proc/softirqs").read_text().splitlines():
+        if line.strip().startswith("NET_RX:"):
+            return int(line.split()[1 + core])
+    raise KeyError("NET_RX")
+
+
+@pytest.mark.root
+@needs_root
+def test_interrupts_gather_on_one_core(state: WorkloadState) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        with pytest.raises(UnavailableError, match="single core"):
+            inject("interrupts-on-one-core", duration_s=1, state_dir=directory(state))
+        return
+    before, start = affinities(), received(0)
+
+    def gathered() -> bool:
+        now = affinities()
+        return any(now[name] == 1 != mask for name, mask in before.items()) and received(0) > start + 10_000
+
+    inject_until("interrupts-on-one-core", state, directory(state), gathered, "interrupts of core 0")
+    assert affinities() == before
+    steering = Path("/sys/class/net", state.links[0], "queues/rx-0/rps_cpus").read_text()
+    assert int(steering.strip().replace(",", ""), 16) == 0
+
+
+INJECTOR = """
+import sys
+from pathlib import Path
+from reveal_core.lab.faults import inject
+inject(sys.argv[1], duration_s=60, state_dir=Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.root
+@needs_root
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_injector_is_undone(tmp_path: Path, number: signal.Signals) -> None:
+    before = int(HUGE_PAGES.read_text())
+    command = [sys.executable, "-c", INJECTOR, "huge-pages-reserved", str(tmp_path / "state")]
+    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL) as injector:
+        until(lambda: int(HUGE_PAGES.read_text()) > before, "huge pages")
+        with pytest.raises(UnavailableError, match="another fault"):
+            inject("cpu-contention", duration_s=1, state_dir=tmp_path / "state")
+        injector.send_signal(number)
+        injector.wait()
+    undone = clean_up(tmp_path / "state")
+    assert (f"restored {HUGE_PAGES} to {before}" in undone) == (number == signal.SIGKILL)
+    assert int(HUGE_PAGES.read_text()) == before
+
+
+def test_competitors_of_a_killed_injector_leave(tmp_path: Path) -> None:
+    before = set(competitors("spin"))
+    command = [sys.executable, "-c", INJECTOR, "cpu-contention", str(tmp_path / "state")]
+    with subprocess.Popen(command, cwd=REPOSITORY) as injector:
+        until(lambda: len(set(competitors("spin")) - before) > len(os.sched_getaffinity(0)), "competitors")
+        injector.kill()
+        injector.wait()
+    until(lambda: set(competitors("spin")) <= before, "the competitors are gone")
+    assert any("competitor spin" in line or "reveal-fault" in line for line in clean_up(tmp_path / "state"))
+    assert not list((tmp_path / "state/journal").iterdir())
