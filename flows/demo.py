@@ -214,7 +214,7 @@ class Demo:
         self.view.tell(str(document["headline"]))
         return document
 
-    def call(self, name: str, title: str, **arguments: Any) -> Any:
+    def call(self, name: str, title: str, /, **arguments: Any) -> Any:
         """Run a flow."""
         self.view.now(title)
         return call_pipeline(name, title, self.view.now, flow=True, **arguments)

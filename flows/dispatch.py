@@ -27,7 +27,7 @@ def as_flow(flow: bool | None) -> bool:
     return prefect_api_url() is not None if flow is None else flow
 
 
-def run_pipeline(name: str, title: str, *, flow: bool | None, **arguments: Any) -> Any:
+def run_pipeline(name: str, title: str, /, *, flow: bool | None, **arguments: Any) -> Any:
     """Run a pipeline of `flows.pipelines`, or the flow of the same name, with progress on a terminal.
 
     Parameters
@@ -50,7 +50,7 @@ def run_pipeline(name: str, title: str, *, flow: bool | None, **arguments: Any) 
         return call_pipeline(name, title, say, flow=as_flow(flow), **arguments)
 
 
-def call_pipeline(name: str, title: str, say: Say, *, flow: bool, **arguments: Any) -> Any:
+def call_pipeline(name: str, title: str, say: Say, /, *, flow: bool, **arguments: Any) -> Any:
     """Run a pipeline or the flow of the same name; as `run_pipeline`, with somebody else's progress."""
     if not flow:
         from flows import pipelines
