@@ -28,7 +28,7 @@ WITHIN_RUN: CachePolicy = RUN_ID + INPUTS
 """When a flow run is retried, what was done is not done again; another run does its own work."""
 
 
-def _may_heal(_task: Any, _run: Any, state: Any) -> bool:
+def may_heal(_task: Any, _run: Any, state: Any) -> bool:
     """Retry only what may heal by itself: a store or server that does not answer, never bad input."""
     error = state.result(raise_on_failure=False)
     return isinstance(error, UnavailableError)
@@ -45,7 +45,7 @@ def _task(
         task_run_name=run_name,
         retries=len(RETRY_DELAYS_S),
         retry_delay_seconds=RETRY_DELAYS_S,
-        retry_condition_fn=_may_heal,
+        retry_condition_fn=may_heal,
         cache_policy=cache,
         persist_result=cache is not NO_CACHE,
         result_serializer="json",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reveal_core.channels import Channel, channel_name
+from reveal_core.incidents import iso
 from reveal_core.segment import Segment, encode_metadata
 from storage.store import Store
 
@@ -124,3 +128,51 @@ def make_store() -> StoreMaker:
         return path
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test may reach a server or read settings that the person who runs it has configured."""
+    for name in (
+        "PREFECT_API_URL",
+        "MLFLOW_TRACKING_URI",
+        "REVEAL_STORE",
+        "REVEAL_CONFIG",
+        "REVEAL_MLFLOW__URI",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", os.devnull)
+
+
+@dataclass(frozen=True)
+class FittedStore:
+    """A store of one host with an incident, and the MLflow database that holds its fitted model."""
+
+    path: Path
+    tracking_uri: str
+    model: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def fitted_store(tmp_path_factory: pytest.TempPathFactory, make_store: StoreMaker) -> FittedStore:
+    """Return a store whose hardware class has a champion; tests may add to it, not take away."""
+    from flows.environment import prepare_environment
+    from flows.pipelines import fit_detectors
+    from tasks.runner import DirectRunner
+
+    prepare_environment()
+    path = make_store(tmp_path_factory.mktemp("fitted") / "store")
+    uri = f"sqlite:///{path / 'mlflow.db'}"
+    models = fit_detectors(
+        DirectRunner(),
+        store=str(path),
+        tracking_uri=uri,
+        host="*",
+        start=None,
+        end=iso(SYNTHETIC_START + timedelta(seconds=110)),
+        profile="default",
+        overrides={},
+        seed=0,
+        promote=False,
+    )
+    return FittedStore(path, uri, models[0])

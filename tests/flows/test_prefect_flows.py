@@ -1,0 +1,122 @@
+"""The flows on an embedded Prefect, which the whole file shares: it takes some 18 s to start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from flows.cli import main
+from reveal_core.errors import UnavailableError, UsageError
+
+AFTER_TRAINING = "2026-11-29T20:01:50"
+
+
+@pytest.fixture(scope="module")
+def prefect() -> Iterator[None]:
+    from flows.environment import prepare_environment
+
+    prepare_environment()
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield
+
+
+def read(kind: str) -> list:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        return client.read_flow_runs() if kind == "flows" else client.read_task_runs()
+
+
+def read_artifacts() -> dict[str, str]:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        found = client.request("POST", "/artifacts/latest/filter", json={}).json()
+    return {artifact["key"]: artifact["data"] for artifact in found}
+
+
+def test_fit_and_score_as_flows_give_what_they_give_directly(
+    prefect: None, fitted_store, capsys: pytest.CaptureFixture
+) -> None:
+    store = str(fitted_store.path)
+    assert main(["score", "--store", store, "--start", AFTER_TRAINING, "--json", "--no-flow"]) == 0
+    direct = json.loads(capsys.readouterr().out)
+    assert main(["score", "--store", store, "--start", AFTER_TRAINING, "--json", "--flow"]) == 0
+    captured = capsys.readouterr()
+    flow = json.loads(captured.out)
+    assert captured.err == ""
+    assert flow["incidents"] == direct["incidents"]
+    assert {run.state_name for run in read("flows")} == {"Completed"}
+    names = {run.name.rpartition("-")[0] for run in read("tasks")}
+    assert {"plan-hosts", "classify-hosts", "choose-model", "score-hosts"} <= names
+    artifacts = read_artifacts()
+    assert "1 incident on node-1" in artifacts["reveal-report"]
+    assert flow["report"] in artifacts["reveal-report-link"]
+    assert flow["incidents"][0]["id"] in artifacts["reveal-incidents"]
+
+
+def test_an_expected_error_of_a_flow_is_one_line_and_the_run_has_failed(
+    prefect: None, fitted_store, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["score", "--store", str(fitted_store.path), "--host", "nobody", "--flow"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"reveal: no host 'nobody' in store {fitted_store.path}: it holds node-1\n"
+    failed = [run for run in read("flows") if run.state_name == "Failed"]
+    assert len(failed) == 1
+    assert all(run.run_count == 1 for run in read("tasks") if run.state_name == "Failed")
+
+
+def test_collecting_as_a_flow_collects_in_a_process_of_its_own(
+    prefect: None, tmp_path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["collect", "--store", str(tmp_path), "--duration", "300ms", "--json", "--flow"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["ticks"] == 3
+    assert (tmp_path / result["segments"][0]).is_file()
+
+
+def test_only_what_may_heal_is_tried_again(prefect: None) -> None:
+    from prefect import Task, flow
+
+    from tasks.prefect_tasks import may_heal
+
+    calls: list[str] = []
+
+    def stage(error: str) -> str:
+        calls.append(error)
+        if error == "down" and calls.count("down") < 3:
+            raise UnavailableError("the store is down")
+        if error == "wrong":
+            raise UsageError("no such host")
+        return "done"
+
+    task = Task(fn=stage, name="stage", retries=3, retry_delay_seconds=0, retry_condition_fn=may_heal)
+
+    @flow
+    def run(error: str) -> str:
+        return task(error)
+
+    assert run("down") == "done"
+    with pytest.raises(UsageError):
+        run("wrong")
+    assert calls == ["down", "down", "down", "wrong"]
+
+
+def test_every_stage_of_the_pipelines_has_its_task(prefect: None) -> None:
+    from tasks.prefect_tasks import TASKS
+
+    assert {task.name for task in TASKS.values()} == {
+        "collect",
+        "plan-hosts",
+        "classify-hosts",
+        "choose-model",
+        "fit-hosts",
+        "score-hosts",
+        "publish-report",
+        "investigate-host",
+    }
+    assert all(task.fn is stage for stage, task in TASKS.items())
