@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,8 @@ def plan_hosts(store: str, *, host: str, start: str | None, end: str | None) -> 
     -------
     list of dict
         ``host``, ``start``, ``end`` (ISO 8601) of each host that has telemetry then, in order of name; the
-        range is cut to what the host has.
+        range is cut to what the host has. ``read_from`` and ``read_to`` go on to where files that cannot be
+        read may lie.
 
     Raises
     ------
@@ -83,7 +85,8 @@ def plan_hosts(store: str, *, host: str, start: str | None, end: str | None) -> 
         until = min(last, extent[1]) if last else extent[1]
         since = max(first, extent[0]) if first else max(until - NEWEST, extent[0])
         if since < until:
-            plans.append({"host": label, "start": iso(since), "end": _iso_end(until)})
+            wider = _reading(since, until, extent)
+            plans.append({"host": label, "start": iso(since), "end": _iso_end(until), **wider})
     if not plans:
         wanted = f"from {iso(first) if first else 'the start'} to {iso(last) if last else 'the end'}"
         have = (
@@ -92,6 +95,16 @@ def plan_hosts(store: str, *, host: str, start: str | None, end: str | None) -> 
         )
         raise UsageError(f"no telemetry of {host!r} {wanted} in store {store}: it has {have}")
     return plans
+
+
+def _reading(since: datetime, until: datetime, extent: tuple[datetime, datetime]) -> dict[str, str]:
+    """Return how far to read where a range ends with what a host has: files beyond may be damaged ones."""
+    wider = {}
+    if since <= extent[0]:
+        wider["read_from"] = iso(extent[0] - NEWEST)
+    if until >= extent[1]:
+        wider["read_to"] = _iso_end(extent[1] + NEWEST)
+    return wider
 
 
 def _iso_end(time: datetime) -> str:
@@ -145,8 +158,14 @@ def hardware_class(facts: Mapping[str, Any]) -> str:
 
 def read_host(source: Store, plan: Mapping[str, str], *, warm_up: bool) -> TelemetryRead:
     """Return a host's telemetry of a plan's range, with what comes shortly before it if ``warm_up``."""
+    import polars as pl
+
     start, end = parse_time(plan["start"]), parse_time(plan["end"])
-    return source.read_telemetry(plan["host"], start - WARM_UP if warm_up else start, end)
+    since = start - WARM_UP if warm_up else start
+    read_from = min(since, parse_time(plan["read_from"])) if "read_from" in plan else since
+    read = source.read_telemetry(plan["host"], read_from, parse_time(plan.get("read_to", plan["end"])))
+    frame = read.telemetry.frame.filter(pl.col("ts") >= since, pl.col("ts") < end)
+    return replace(read, telemetry=replace(read.telemetry, frame=frame))
 
 
 def read_hosts(source: Store, plans: Sequence[Mapping[str, str]]) -> list[Telemetry]:

@@ -81,7 +81,8 @@ def test_features_of_every_window(fitted_store, tmp_path: Path, capsys: pytest.C
 def test_investigate_against_a_baseline_and_against_itself(
     fitted_store, capsys: pytest.CaptureFixture
 ) -> None:
-    line = f"investigate --store {fitted_store.path} --host node-1 --start 2026-11-29T20:01:55 --end 2026-11-29T20:02:30"
+    line = f"investigate --store {fitted_store.path} --host node-1 --end 2026-11-29T20:02:30 "
+    line += "--start 2026-11-29T20:01:55"
     found = run(f"{line} --baseline-start 2026-11-29T20:00 --baseline-end 2026-11-29T20:01:50", capsys)
     assert [incident["subsystem"] for incident in found["incidents"]] == ["cpu"]
     assert any("2026-11-29T20:00:00.000Z to 2026-11-29T20:01:50.000Z" in note for note in found["notes"])
