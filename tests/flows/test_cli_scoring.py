@@ -115,7 +115,7 @@ def test_a_file_that_is_no_parquet_is_put_aside_and_named(
 def test_a_model_of_another_kind_of_host_is_refused_and_nothing_is_written(
     tmp_path: Path, fitted_store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    from conftest import SYNTHETIC_START, synthetic_columns, synthetic_segment
+    from synthetic_telemetry import SYNTHETIC_START, synthetic_columns, synthetic_segment
 
     columns = {
         (f"other{number}", instance): values
@@ -133,7 +133,7 @@ def test_a_model_of_another_kind_of_host_is_refused_and_nothing_is_written(
 def test_a_host_that_cannot_be_scored_does_not_cost_the_others_their_scores(
     tmp_path: Path, fitted_store, make_store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    from conftest import SYNTHETIC_START, synthetic_segment
+    from synthetic_telemetry import SYNTHETIC_START, synthetic_segment
 
     make_store(tmp_path, seconds=180)
     odd = {("odd.metric", ""): pl.Series(range(1800)).cast(pl.Float32).to_numpy()}
@@ -144,8 +144,11 @@ def test_a_host_that_cannot_be_scored_does_not_cost_the_others_their_scores(
     assert any(note.startswith("odd was not scored: ") for note in found["notes"])
 
 
-def test_too_little_to_learn_from_is_said(tmp_path: Path, make_store, capsys: pytest.CaptureFixture) -> None:
+def test_too_little_to_learn_from_is_said(
+    tmp_path: Path, fitted_store, make_store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     make_store(tmp_path, seconds=10)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", fitted_store.tracking_uri)
     assert main(["fit", "--store", str(tmp_path)]) == 2
     assert "too few to learn from" in capsys.readouterr().err
 
