@@ -11,6 +11,8 @@ from typing import Any
 
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 
 from flows import pipelines
 from flows.settings import load_settings, mlflow_uri
@@ -20,6 +22,7 @@ REPORT_KEY = "reveal-report"
 LINK_KEY = "reveal-report-link"
 INCIDENTS_KEY = "reveal-incidents"
 MODELS_KEY = "reveal-models"
+DRAIN_TIMEOUT_S = 10.0
 
 
 def _places(store: str | None, tracking_uri: str | None) -> tuple[str, str]:
@@ -144,6 +147,15 @@ def investigate_incident(
     )
     publish_artifacts(document)
     return document
+
+
+def drain() -> None:
+    """Send the logs and events that Prefect still holds back.
+
+    To be called before an embedded server is stopped: at exit Prefect would try for a minute to reach it.
+    """
+    for worker in (APILogWorker, EventsWorker):
+        worker.drain_all(timeout=DRAIN_TIMEOUT_S)
 
 
 def publish_artifacts(document: Mapping[str, Any]) -> None:

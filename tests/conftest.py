@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -108,5 +109,7 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 time.sleep(0.2)
             yield api
         finally:
+            if "flows.prefect_flows" in sys.modules:
+                sys.modules["flows.prefect_flows"].drain()
             server.stop()
     assert (folder / "prefect" / "prefect.db").stat().st_size > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from flows.demo_parts import Companion, Injector
 from flows.demo_view import DemoView, show_result
 from reveal_core.errors import UnavailableError, UsageError
 from reveal_core.lab.faults import list_faults
+from reveal_core.lab.place import lab_place
 from reveal_core.lab.workload import find_workload
 
 needs_free_lab = pytest.mark.skipif(find_workload() is not None, reason="a lab workload runs on this machine")
@@ -153,3 +155,19 @@ def test_the_injector_injects_and_tells_when(tmp_path: Path) -> None:
     start, end = (datetime.fromisoformat(answer[name]) for name in ("start", "end"))
     assert before - timedelta(milliseconds=1) <= start < end
     assert answer["name"] == "cpu-contention"
+
+
+@needs_free_lab
+def test_stopping_the_injector_undoes_the_fault(tmp_path: Path) -> None:
+    journal = lab_place().journal_dir
+    injector = Injector(tmp_path)
+    try:
+        injector.begin("cpu-contention", 600.0)
+        until = time.monotonic() + 60
+        while not list(journal.iterdir()):
+            assert time.monotonic() < until
+            assert injector.result(0.05) is None
+    finally:
+        injector.stop()
+    assert injector.process.returncode is not None
+    assert not list(journal.iterdir())
