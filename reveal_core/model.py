@@ -130,6 +130,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             percentile=profile.percentile,
             alarm_budget=profile.alarm_budget,
             folds=profile.folds,
+            trim=profile.trim,
             overlap=max(0, round(profile.window_s / profile.stride_s) - 1),
             seed=self.seed,
         ).fit(X, np.concatenate(starts) / 1e9)
@@ -250,6 +251,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             "still": self.n_still_,
             "trained_from_ns": self.trained_from_ns_,
             "trained_to_ns": self.trained_to_ns_,
+            "trimmed": self.ensemble_.n_trimmed_,
             "threshold": self.ensemble_.threshold_,
             "threshold_rule": self.ensemble_.threshold_rule_,
             "provisional": self.ensemble_.provisional_,

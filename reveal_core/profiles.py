@@ -32,8 +32,8 @@ class Profile:
         healthy maximum) or ``percentile`` of healthy scores.
     agreement
         0: the fused score decides. Above: that many detectors must be beyond their own threshold.
-    folds
-        Blocks of history for held-out scores.
+    folds, trim
+        Blocks of history for held-out scores, and the largest share of it that calibration leaves out.
     clear_ratio, gap_s, cooldown_s, minimum_windows
         When an incident ends: below this share of the threshold for ``gap_s``; what begins within
         ``cooldown_s`` after it and shows the same signals belongs to it; and how many windows an incident
@@ -60,6 +60,7 @@ class Profile:
     percentile: float = 99.0
     agreement: int = 0
     folds: int = 5
+    trim: float = 0.06
     clear_ratio: float = 0.7
     gap_s: float = 4.0
     cooldown_s: float = 10.0
@@ -85,6 +86,7 @@ PAPER = Profile(
     ),
     threshold="percentile",
     percentile=99.0,
+    trim=0.0,
     agreement=2,
     clear_ratio=1.0,
     gap_s=1.0,

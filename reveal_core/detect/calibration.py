@@ -57,8 +57,9 @@ class TailCalibration(BaseEstimator):  # type: ignore[misc]
         self.start_ = float(np.quantile(values, self.quantile))
         excess = values[values > self.start_] - self.start_
         n = len(excess)
-        # A score that hardly varied must not make every later digit a sensation, the less the shorter the history:
-        # n windows tell of probabilities down to 1/n, so a score twice as high counts at most ln n further.
+        # A score that hardly varied must not make every later digit a sensation, the less the shorter the
+        # history: n windows tell of probabilities down to 1/n, so a score twice as high counts at most ln n
+        # more.
         least = max(abs(self.start_) / np.log(len(values) + 1.0), self.resolution, 1e-9)
         self.shape_, self.scale_ = 0.0, max(float(excess.mean()) if n else 0.0, least)
         if n >= self.min_exceedances:

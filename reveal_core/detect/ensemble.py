@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -44,13 +44,18 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         As `reveal_core.detect.threshold.choose_threshold` has them.
     folds, overlap
         Blocks of history for held-out scores, and how many windows beside a block overlap it.
+    trim
+        Largest share of the history that is left out of the calibration: its strangest stretches. Healthy
+        history is not spotless, and a shell command or a log rotation would otherwise set the measure for
+        faults. The detectors do see these stretches, so that the like of them raises no alarm later.
     seed
         Of detectors that draw at random.
 
     Attributes
     ----------
     held_out_
-        Fused scores of the training windows by detectors that did not see them, shape (n_windows,).
+        Fused scores of the training windows by detectors that did not see them, without trimmed ones,
+        ascending in time.
     threshold_, threshold_rule_, provisional_
         Of the fused score.
     member_thresholds_
@@ -69,6 +74,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         alarm_budget: float = 1.0,
         folds: int = 5,
         overlap: int = 2,
+        trim: float = 0.06,
         seed: int = 0,
     ) -> None:
         self.detectors = detectors
@@ -80,6 +86,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         self.alarm_budget = alarm_budget
         self.folds = folds
         self.overlap = overlap
+        self.trim = trim
         self.seed = seed
 
     def fit(self, X: Array, times_s: Array) -> Self:
@@ -93,11 +100,11 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             Start of each window in seconds, shape (n_windows,).
         """
         held_out = self._cross_fit(X)
-        self.calibrations_ = [
-            TailCalibration(resolution=DETECTORS[cls].resolution).fit(held_out[:, j])
-            for j, (_, cls, _) in enumerate(self.detectors)
-        ]
-        self.held_out_ = fuse(self._log_tails(held_out))
+        self._calibrate(held_out)
+        kept = spotless(held_out, self._fused, self.trim)
+        self.n_trimmed_ = int((~kept).sum())
+        held_out, times_s = held_out[kept], times_s[kept]
+        self.held_out_ = self._calibrate(held_out)
         chosen = self._threshold(self.held_out_, times_s)
         self.threshold_, self.threshold_rule_ = chosen.value, chosen.rule
         self.provisional_ = chosen.provisional
@@ -105,6 +112,18 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         self.member_thresholds_ = np.array(members)
         self.scaler_, self.detectors_ = self._fit_detectors(X)
         return self
+
+    def _calibrate(self, held_out: Array) -> Array:
+        """Calibrate each detector on held-out scores and return the fused ones."""
+        self.calibrations_ = [
+            TailCalibration(resolution=DETECTORS[cls].resolution).fit(held_out[:, j])
+            for j, (_, cls, _) in enumerate(self.detectors)
+        ]
+        return fuse(self._log_tails(held_out))
+
+    def _fused(self, held_out: Array, kept: NDArray[np.bool_]) -> Array:
+        self._calibrate(held_out[kept])
+        return fuse(self._log_tails(held_out))
 
     def _threshold(self, scores: Array, times_s: Array) -> Any:
         return choose_threshold(
@@ -170,3 +189,35 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             whole = part.sum(axis=1, keepdims=True)
             total += (part / np.where(whole > 0, whole, 1.0)).mean(axis=0)
         return total / len(self.detectors_)
+
+
+def spotless(
+    held_out: Array, fused: Callable[[Array, NDArray[np.bool_]], Array], trim: float
+) -> NDArray[np.bool_]:
+    """Return which windows of history the calibration keeps, shape (n_windows,).
+
+    The strangest stretch goes first, whole: a peak with its neighbours above the 90 % quantile. Then the
+    next, judged by what is left, as long as no more than a share of ``trim`` of the windows is left out.
+
+    Parameters
+    ----------
+    held_out
+        Scores, shape (n_windows, n_detectors).
+    fused
+        Calibrates on the windows that are kept and returns the fused score of all.
+    trim
+        Largest share of the windows to leave out.
+    """
+    n = len(held_out)
+    kept = np.ones(n, dtype=bool)
+    while True:
+        score = fused(held_out, kept)
+        high = score > np.quantile(score[kept], 0.9)
+        first = last = int(np.where(kept, score, -np.inf).argmax())
+        while first > 0 and kept[first - 1] and high[first - 1]:
+            first -= 1
+        while last < n - 1 and kept[last + 1] and high[last + 1]:
+            last += 1
+        if (~kept).sum() + last - first + 1 > trim * n:
+            return kept
+        kept[first : last + 1] = False

@@ -71,7 +71,8 @@ def budget_threshold(
     ``u`` (Coles 2001, ch. 4), ξ at most 0.5.
     """
     days = (times_s[-1] - times_s[0]) / DAY_S
-    # Where windows are dense, a low level joins all of them to one cluster: take the level that tells most apart.
+    # Where windows are dense, a low level joins all of them to one cluster: take the level that tells most
+    # apart.
     levels = [float(np.quantile(held_out, q)) for q in (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)]
     start = max(levels, key=lambda level: len(cluster_peaks(held_out, times_s, level, gap_s)))
     peaks = np.sort(cluster_peaks(held_out, times_s, start, gap_s))[::-1]
