@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Annotated
 
@@ -51,7 +51,7 @@ def root(
         raise typer.Exit
 
 
-for name, function, example in (
+COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("doctor", inspecting.doctor, "reveal doctor"),
     ("channels", inspecting.channels, "reveal channels --json | jq length"),
     ("collect", collecting.collect, "reveal collect --store ./reveal-data --duration 60s"),
@@ -68,19 +68,20 @@ for name, function, example in (
         "reveal investigate --host node-17 --start 2026-11-29T20:15Z --end 2026-11-29T20:20Z",
     ),
     ("demo", demo.demo, "reveal demo --full"),
-):
-    app.command(name, epilog=f"Example: {example}")(function)
+)
 
 lab_app = typer.Typer(
     help="A workload to watch and real faults to inject, on this machine.", no_args_is_help=True
 )
-for name, function, example in (
+LAB_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("list", lab.list_command, "reveal lab list"),
     ("workload", lab.workload, "reveal lab workload --duration 5m"),
     ("inject", lab.inject_command, "reveal lab inject cpu-contention --duration 10s"),
     ("clean", lab.clean, "reveal lab clean"),
-):
-    lab_app.command(name, epilog=f"Example: {example}")(function)
+)
+for group, commands in ((app, COMMANDS), (lab_app, LAB_COMMANDS)):
+    for name, function, example in commands:
+        group.command(name, epilog=f"Example: {example}")(function)
 app.add_typer(lab_app, name="lab")
 
 

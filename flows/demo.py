@@ -8,36 +8,36 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flows.demo_parts import Companion, Injector, answers, start_collector, start_prefect, start_workload
+from flows.demo_plan import DemoPlan
 from flows.demo_view import STEP_S, DemoView
 from flows.dispatch import call_pipeline, check_prefect
 from flows.environment import prefect_api_url
 from flows.settings import load_settings, mlflow_uri
 from reveal_core.collect.agent import default_host
-from reveal_core.errors import UnavailableError, UsageError
+from reveal_core.errors import UnavailableError
 from reveal_core.incidents import iso
-from reveal_core.lab.faults import FaultInfo, demo_faults, list_faults
+from reveal_core.lab.faults.base import FaultInfo
 from reveal_core.lab.journal import clean_up
 from reveal_core.lab.processes import termination_unwinds
 from reveal_core.lab.workload import find_workload
 from storage.store import Store
 from tasks.tracking import Tracking, without_secrets
 
-START_S = 30.0
-FINISH_S = 25.0
 SETTLE_S = 3.0
 """After its start the job reads everything for the first time: that is not what it is like later."""
 SEGMENT_S = 10.0
 PATIENCE_S = 120.0
 """How long anything that is started may take; a machine that is busy with other things is slow."""
+
+T = TypeVar("T")
 
 HEAVY_MODULES = (
     "flows.prefect_flows",
@@ -48,69 +48,6 @@ HEAVY_MODULES = (
     "reveal_core.report.render_html",
 )
 """Imported before anything is measured: seconds of work on a full core that would look like a fault."""
-
-
-@dataclass(frozen=True)
-class DemoPlan:
-    """What a demo will do.
-
-    Attributes
-    ----------
-    folder
-        Takes the store, MLflow's and Prefect's databases and the logs.
-    faults
-        In the order in which they are injected.
-    healthy_s, fault_s, gap_s
-        Lengths of the healthy stretch, of a fault, and of the healthy gap after each.
-    seed
-        Seed of workload and fit.
-    """
-
-    folder: Path
-    faults: tuple[FaultInfo, ...]
-    healthy_s: float
-    fault_s: float
-    gap_s: float
-    seed: int
-
-    @property
-    def seconds(self) -> float:
-        """How long it will take."""
-        return START_S + self.healthy_s + len(self.faults) * (self.fault_s + self.gap_s) + FINISH_S
-
-
-def plan_demo(directory: Path, *, full: bool, faults: Sequence[str] | None, seed: int) -> DemoPlan:
-    """Plan a demo and make its folder.
-
-    Raises
-    ------
-    UsageError
-        If a fault is not known, or named twice.
-    UnavailableError
-        If a fault cannot be injected here, or the folder cannot be made.
-    """
-    if find_workload() is not None:
-        raise UnavailableError(
-            "a lab workload is running on this machine already: end it first, there can be one"
-        )
-    known = {info.name: info for info in list_faults()}
-    if faults is not None:
-        names = list(faults)
-        if not names or len(set(names)) < len(names):
-            raise UsageError(f"--faults needs different names out of {', '.join(known)}")
-    else:
-        names = [name for name, info in known.items() if info.available] if full else demo_faults(3)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"there is no fault {name!r}; there are {', '.join(known)}")
-        if not known[name].available:
-            raise UnavailableError(f"fault {name} cannot be injected here: {known[name].reason}")
-    folder = directory.resolve() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise UnavailableError(f"the demo's folder {folder} cannot be made: {error.strerror}") from error
-    return DemoPlan(folder, tuple(known[name] for name in names), 300.0 if full else 125.0, 9.0, 21.5, seed)
 
 
 def run_demo(plan: DemoPlan) -> dict[str, Any]:
@@ -281,7 +218,7 @@ class Demo:
         self.companions.remove(companion)
         companion.stop(number)
 
-    def wait_for(self, look: Callable[[], Any], what: str, companion: Companion) -> Any:
+    def wait_for(self, look: Callable[[], T | None], what: str, companion: Companion) -> T:
         """Return what ``look`` finds as soon as it finds something."""
         until = time.monotonic() + PATIENCE_S
         while (found := look()) is None:

@@ -10,6 +10,7 @@ import os
 import tomllib
 import warnings
 from pathlib import Path
+from typing import Any
 
 from reveal_core.errors import UnavailableError
 
@@ -74,5 +75,5 @@ def prefect_api_url() -> str | None:
     return str(url) if url else None
 
 
-def _read_toml(path: Path) -> dict:
+def _read_toml(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

@@ -26,17 +26,19 @@ DEFAULT_STORE = "./reveal-data"
 class CollectSettings(BaseModel, extra="forbid"):
     """How the collector samples: ``REVEAL_COLLECT__INTERVAL`` and so on."""
 
-    host: str | None = Field(None, description="The host's label; the host name if not given.")
-    interval: str = Field("100ms", description="Time between two samples.")
-    segment: str = Field("60s", description="Length of a segment; the most that a power cut can lose.")
-    root: Path = Field(Path("/"), description="Where /proc and /sys are looked for.")
+    host: str | None = Field(default=None, description="The host's label; the host name if not given.")
+    interval: str = Field(default="100ms", description="Time between two samples.")
+    segment: str = Field(
+        default="60s", description="Length of a segment; the most that a power cut can lose."
+    )
+    root: Path = Field(default=Path("/"), description="Where /proc and /sys are looked for.")
 
 
 class MethodSettings(BaseModel, extra="forbid"):
     """What is fitted: ``REVEAL_METHOD__PROFILE`` and so on."""
 
-    profile: str = Field("default", description="Named set of method settings.")
-    seed: int = Field(0, ge=0, description="Seed of everything random in a fit.")
+    profile: str = Field(default="default", description="Named set of method settings.")
+    seed: int = Field(default=0, ge=0, description="Seed of everything random in a fit.")
     overrides: dict[str, Any] = Field(default_factory=dict, description="Settings of the profile to replace.")
 
 
@@ -51,7 +53,7 @@ class MLflowSettings(BaseModel, extra="forbid"):
 class FleetSettings(BaseModel, extra="forbid"):
     """How work is cut into tasks: ``REVEAL_FLEET__HOSTS_PER_TASK`` and so on."""
 
-    hosts_per_task: int = Field(8, ge=1, description="Hosts that one task of a flow handles.")
+    hosts_per_task: int = Field(default=8, ge=1, description="Hosts that one task of a flow handles.")
 
 
 class Settings(BaseSettings):
@@ -63,7 +65,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="REVEAL_", env_nested_delimiter="__", extra="forbid")
 
-    store: str = Field(DEFAULT_STORE, description="Root of the store: a folder or any fsspec URL.")
+    store: str = Field(default=DEFAULT_STORE, description="Root of the store: a folder or any fsspec URL.")
     store_options: dict[str, Any] = Field(
         default_factory=dict, description="Options of the store's file system."
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK = "#1f2937"
@@ -52,7 +53,7 @@ def contribution_figure(contributions: Mapping[str, float]) -> Figure:
     return figure
 
 
-def _figure(width: float, height: float):
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")

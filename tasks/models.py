@@ -18,6 +18,8 @@ from tasks.figures import contribution_figure, score_histogram
 from tasks.tracking import ModelRef, Tracking, run_url, text_params
 
 if TYPE_CHECKING:
+    from mlflow.models.model import ModelInfo
+
     from reveal_core.model import RevealModel
 
 DISTRIBUTION = "reveal-telemetry"
@@ -144,7 +146,7 @@ def log_fit(
     }
 
 
-def _log_model(model: RevealModel):
+def _log_model(model: RevealModel) -> ModelInfo:
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
@@ -154,7 +156,7 @@ def _log_model(model: RevealModel):
         outputs=Schema([ColSpec("double")]),
     )
     names = (DISTRIBUTION, "scikit-learn", "skops", "numpy", "polars", "scipy")
-    return mlflow.sklearn.log_model(
+    info: ModelInfo = mlflow.sklearn.log_model(
         model,
         name="model",
         serialization_format="skops",
@@ -163,6 +165,7 @@ def _log_model(model: RevealModel):
         pip_requirements=[f"{name}=={version(name)}" for name in names],
         metadata=_plain(model.facts()),
     )
+    return info
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tasks.planning import read_host
 from tasks.tracking import ModelRef, Tracking
 
 if TYPE_CHECKING:
-    from reveal_core.method import RevealModel
+    from reveal_core.model import RevealModel
     from reveal_core.report.types import HostInput, ModelInfo, SourceNote
     from reveal_core.telemetry import Telemetry
     from storage.store import Store

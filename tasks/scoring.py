@@ -13,8 +13,10 @@ from tasks.planning import read_host
 from tasks.tracking import CHAMPION, ModelRef, Tracking
 
 if TYPE_CHECKING:
-    from reveal_core.method import Analysis, RevealModel
-    from storage.store import Store, TelemetryRead
+    from reveal_core.method import Analysis
+    from reveal_core.model import RevealModel
+    from storage.store import Store
+    from storage.telemetry import TelemetryRead
 
 
 def choose_model(

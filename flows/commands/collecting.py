@@ -44,33 +44,37 @@ def collect(
     """Sample this machine's hardware signals into the store, until the time is over or Ctrl-C."""
     settings = load_settings()
     place = store or settings.store
-    texts = {
-        "host": host or settings.collect.host,
-        "interval": interval or settings.collect.interval,
-        "duration": duration,
-        "segment": segment or settings.collect.segment,
-        "root": str(root or settings.collect.root),
-    }
-    interval_s, segment_s = parse_duration(texts["interval"]), parse_duration(texts["segment"])
+    label = host or settings.collect.host
+    every, length = interval or settings.collect.interval, segment or settings.collect.segment
+    base = str(root or settings.collect.root)
+    interval_s, segment_s = parse_duration(every), parse_duration(length)
     duration_s = parse_duration(duration) if duration else None
     title = f"Collecting for {duration}" if duration else "Collecting until Ctrl-C"
     if as_flow(flow):
-        result = run_pipeline("collect_telemetry", title, flow=True, store=place, **texts)
+        result = run_pipeline(
+            "collect_telemetry",
+            title,
+            flow=True,
+            store=place,
+            host=label,
+            interval=every,
+            duration=duration,
+            segment=length,
+            root=base,
+        )
     else:
         from tasks.collecting import collect as collect_stage
 
         with progress(title) as say, stop_on_signal() as stop:
             result = collect_stage(
                 place,
-                host=texts["host"],
+                host=label,
                 interval_s=interval_s,
                 duration_s=duration_s,
                 segment_s=segment_s,
-                root=texts["root"],
+                root=base,
                 stop=stop,
-                on_stored=lambda key, size: say(
-                    f"{title}: {key.rpartition('/')[2]} stored ({human_bytes(size)})"
-                ),
+                on_stored=lambda key, size: say(f"{title}: {key.rpartition('/')[2]} ({human_bytes(size)})"),
             )
     emit(result, as_json=json, text=lambda console: _show(console, result, place))
 

@@ -29,7 +29,8 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """Run a job on this machine, inject real faults, and see what Reveal finds (about 4.5 minutes)."""
-    from flows.demo import plan_demo, run_demo
+    from flows.demo import run_demo
+    from flows.demo_plan import plan_demo
     from flows.demo_view import show_result
 
     chosen = [name.strip() for name in faults.split(",") if name.strip()] if faults is not None else None

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.demo import plan_demo
 from flows.demo_parts import Companion, Injector
+from flows.demo_plan import plan_demo
 from flows.demo_view import DemoView, show_result
 from reveal_core.errors import UnavailableError, UsageError
 from reveal_core.lab.faults import list_faults
