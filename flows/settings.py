@@ -28,9 +28,7 @@ class CollectSettings(BaseModel, extra="forbid"):
 
     host: str | None = Field(default=None, description="The host's label; the host name if not given.")
     interval: str = Field(default="100ms", description="Time between two samples.")
-    segment: str = Field(
-        default="60s", description="Length of a segment; the most that a power cut can lose."
-    )
+    segment: str = Field(default="60s", description="Length of a segment: what a power cut can lose.")
     root: Path = Field(default=Path("/"), description="Where /proc and /sys are looked for.")
 
 
@@ -46,7 +44,7 @@ class MLflowSettings(BaseModel, extra="forbid"):
     """Where models and runs are kept: ``REVEAL_MLFLOW__URI`` and so on."""
 
     uri: str | None = Field(
-        None, description="Tracking address; MLFLOW_TRACKING_URI or a local file if not given."
+        default=None, description="Tracking address; MLFLOW_TRACKING_URI or a local file if not given."
     )
 
 

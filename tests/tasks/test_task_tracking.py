@@ -32,16 +32,25 @@ def fit(fitted_store, hardware_class: str, **options) -> dict:
 
 
 def test_first_version_is_champion_later_ones_only_when_promoted(fitted_store) -> None:
-    name = fit(fitted_store, "test-aliases")["model"]
+    name = "test-aliases"
     tracking = Tracking(fitted_store.tracking_uri)
+    logged = tracking.client.get_model_version(fitted_store.model["model"], "1")
+
+    def register(promote: bool) -> ModelRef:
+        return tracking.register(name, logged.run_id, logged.model_id, promote=promote)
+
+    assert register(promote=False) == ModelRef(name, "1", "champion", logged.run_id)
     assert tracking.resolve(name).version == "1"
-    assert fit(fitted_store, "test-aliases", seed=1)["alias"] == "challenger"
+    assert register(promote=False).alias == "challenger"
     assert tracking.resolve(name).version == "1"
     assert tracking.resolve(f"{name}@challenger").version == "2"
-    assert fit(fitted_store, "test-aliases", promote=True)["alias"] == "champion"
+    assert register(promote=True).alias == "champion"
     assert tracking.resolve(name).version == "3"
     assert tracking.resolve(f"models:/{name}@previous").version == "1"
-    assert tracking.resolve(f"{name}/2") == ModelRef(name, "2", "", tracking.resolve(f"{name}/2").run_id)
+    assert tracking.resolve(f"{name}/2") == ModelRef(name, "2", "", logged.run_id)
+    assert (
+        tracking.client.get_model_version(name, "2").tags["reveal.promotion"] == "challenger: not asked for"
+    )
 
 
 def test_a_run_holds_what_is_needed_to_know_where_a_model_came_from(fitted_store) -> None:
