@@ -85,7 +85,8 @@ class TestOnRealFaults:
     pytestmark = shared
 
     @pytest.fixture(scope="class")
-    def found(self, recording):
+    @classmethod
+    def found(cls, recording):
         telemetry, truth = recording
         model = fit_model([cut(telemetry, *truth["healthy"])], load_profile("default"))
         analysis = analyse(model, cut(telemetry, truth["start"] - 8, truth["end"]))

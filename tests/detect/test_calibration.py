@@ -119,7 +119,7 @@ def test_held_out_scores_come_from_detectors_that_did_not_see_the_window():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 6))
     X[50, 0] = 30.0
-    fitted = ensemble().fit(X, np.arange(100.0))
+    fitted = ensemble(trim=0.0).fit(X, np.arange(100.0))
     # A detector that had seen the odd window would have it inside its range.
     assert fitted.held_out_.argmax() == 50
     assert fitted.held_out_[50] > 2 * np.quantile(fitted.held_out_, 0.9)
@@ -137,3 +137,30 @@ def test_detectors_do_not_see_pruned_features():
 def test_an_unknown_detector_is_named():
     with pytest.raises(UsageError, match="Oracle"):
         ensemble(detectors=(("o", "Oracle", ()),)).fit(np.zeros((60, 6)), np.arange(60.0))
+
+
+def test_a_blip_in_healthy_history_does_not_set_the_measure_for_faults():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 6))
+    clean = ensemble().fit(X, np.arange(120.0))
+    X[50:54, :3] += 40.0
+    blip = ensemble().fit(X, np.arange(120.0))
+    untrimmed = ensemble(trim=0.0).fit(X, np.arange(120.0))
+    assert blip.n_trimmed_ >= 4
+    fault = np.zeros((1, 6))
+    fault[0, 4] = 30.0
+
+    def ratio(fitted):
+        return fuse(fitted.log_tails(fitted.member_scores(fault)))[0] / fitted.threshold_
+
+    assert ratio(clean) > 1.0
+    assert ratio(blip) > 1.0
+    assert ratio(untrimmed) < ratio(blip)
+
+
+def test_no_more_than_its_share_of_the_history_is_trimmed():
+    rng = np.random.default_rng(1)
+    for trim in (0.0, 0.05, 0.2):
+        fitted = ensemble(trim=trim).fit(rng.normal(size=(200, 6)), np.arange(200.0))
+        assert fitted.n_trimmed_ <= trim * 200
+        assert len(fitted.held_out_) == 200 - fitted.n_trimmed_
