@@ -34,12 +34,13 @@ def fit(fitted_store, hardware_class: str, **options) -> dict:
 def test_first_version_is_champion_later_ones_only_when_promoted(fitted_store) -> None:
     name = "test-aliases"
     tracking = Tracking(fitted_store.tracking_uri)
-    logged = tracking.client.get_model_version(fitted_store.model["model"], "1")
+    run_id = fitted_store.model["run_id"]
+    model_id = tracking.client.get_run(run_id).outputs.model_outputs[0].model_id
 
     def register(promote: bool) -> ModelRef:
-        return tracking.register(name, logged.run_id, logged.model_id, promote=promote)
+        return tracking.register(name, run_id, model_id, promote=promote)
 
-    assert register(promote=False) == ModelRef(name, "1", "champion", logged.run_id)
+    assert register(promote=False) == ModelRef(name, "1", "champion", run_id)
     assert tracking.resolve(name).version == "1"
     assert register(promote=False).alias == "challenger"
     assert tracking.resolve(name).version == "1"
@@ -47,7 +48,7 @@ def test_first_version_is_champion_later_ones_only_when_promoted(fitted_store) -
     assert register(promote=True).alias == "champion"
     assert tracking.resolve(name).version == "3"
     assert tracking.resolve(f"models:/{name}@previous").version == "1"
-    assert tracking.resolve(f"{name}/2") == ModelRef(name, "2", "", logged.run_id)
+    assert tracking.resolve(f"{name}/2") == ModelRef(name, "2", "", run_id)
     assert (
         tracking.client.get_model_version(name, "2").tags["reveal.promotion"] == "challenger: not asked for"
     )
