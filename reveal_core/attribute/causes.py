@@ -66,13 +66,15 @@ class Signal:
 
 
 def _terms(entries: Sequence[Mapping[str, Any]], where: str) -> tuple[Term, ...]:
-    terms = tuple(
-        Term(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}) for entry in entries
-    )
+    terms = tuple(Term(**_tupled(entry)) for entry in entries)
     for term in terms:
         if term.direction not in {"up", "down"}:
             raise ValueError(f"causes.toml: {where}: direction {term.direction!r} is neither up nor down")
     return terms
+
+
+def _tupled(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
 
 
 @cache
@@ -87,7 +89,7 @@ def load_causes() -> tuple[Cause, ...]:
     text = files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
     causes: list[Cause] = []
     for entry in tomllib.loads(text)["cause"]:
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        values = _tupled(entry)
         values["terms"] = _terms(entry["terms"], entry["id"])
         values["against"] = _terms(entry.get("against", ()), entry["id"])
         cause = Cause(**values)
