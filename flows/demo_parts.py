@@ -45,6 +45,8 @@ class Companion:
         How far it yields to others.
     talks
         Whether its standard input and output are pipes to the demo; else all that it says goes to the log.
+    last_signal
+        What it gets from the kernel if the demo is killed outright.
     """
 
     def __init__(
@@ -55,12 +57,13 @@ class Companion:
         *,
         niceness: int = 0,
         talks: bool = False,
+        last_signal: int = signal.SIGTERM,
     ) -> None:
         self.name = log.stem
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                tethered(command, niceness),
+                tethered(command, niceness, last_signal),
                 stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if talks else output,
                 stderr=output,
@@ -115,7 +118,9 @@ def start_prefect(folder: Path) -> tuple[Companion, str]:
     }
     command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-    server = Companion(command, folder / "prefect-server.log", environment, niceness=NICENESS)
+    server = Companion(
+        command, folder / "prefect-server.log", environment, niceness=NICENESS, last_signal=signal.SIGKILL
+    )
     return server, f"http://127.0.0.1:{port}/api"
 
 
@@ -132,7 +137,8 @@ def start_collector(folder: Path, store: Path, *, host: str, segment_s: float) -
     """Start ``reveal collect`` on a store, as a flow."""
     command = [sys.executable, "-m", "flows.cli", "collect", "--store", str(store), "--host", host, "--json"]
     command += ["--segment", f"{segment_s:g}s", "--flow"]
-    return Companion(command, folder / "collector.log")
+    # A flow whose server is gone would take minutes to end; the collector proper is a child and ends in order.
+    return Companion(command, folder / "collector.log", last_signal=signal.SIGKILL)
 
 
 def start_workload(folder: Path, seed: int) -> Companion:
