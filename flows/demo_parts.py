@@ -137,7 +137,7 @@ def start_collector(folder: Path, store: Path, *, host: str, segment_s: float) -
     """Start ``reveal collect`` on a store, as a flow."""
     command = [sys.executable, "-m", "flows.cli", "collect", "--store", str(store), "--host", host, "--json"]
     command += ["--segment", f"{segment_s:g}s", "--flow"]
-    # A flow whose server is gone would take minutes to end; the collector proper is a child and ends in order.
+    # A flow whose server is gone takes minutes to end; the collector proper is its child and ends in order.
     return Companion(command, folder / "collector.log", last_signal=signal.SIGKILL)
 
 

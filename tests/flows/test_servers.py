@@ -14,8 +14,11 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from flows.cli import main
 
 pytestmark = pytest.mark.server
 ROOT = Path(__file__).parents[2]
@@ -27,10 +30,12 @@ class Servers:
     mlflow: str
     environment: dict[str, str]
 
-    def ask(self, path: str) -> list:
-        """Return what Prefect's API answers to a filter."""
+    def ask(self, path: str, body: dict | None = None) -> Any:
+        """Return what Prefect's API answers to a filter, or to something new."""
         request = urllib.request.Request(
-            f"{self.prefect}/{path}", data=b"{}", headers={"content-type": "application/json"}
+            f"{self.prefect}/{path}",
+            data=json.dumps(body or {}).encode(),
+            headers={"content-type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=20) as answer:
             return json.load(answer)
@@ -104,16 +109,26 @@ def servers(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
             process.wait()
 
 
-def test_fit_and_score_appear_on_both_servers(servers: Servers, tmp_path: Path, make_store) -> None:
+def test_fit_and_score_appear_on_both_servers(
+    servers: Servers,
+    tmp_path: Path,
+    make_store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
     store = str(make_store(tmp_path / "store"))
-    model = json.loads(
-        servers.run("reveal", "fit", "--store", store, "--end", "2026-11-29T20:01:50", "--json")
-    )
+    monkeypatch.setenv("PREFECT_API_URL", servers.prefect)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", servers.mlflow)
+    # Prefect has read its environment when it was imported.
+    with temporary_settings(updates={PREFECT_API_URL: servers.prefect}):
+        assert main(["fit", "--store", store, "--end", "2026-11-29T20:01:50", "--json"]) == 0
+        model = json.loads(capsys.readouterr().out)
+        assert main(["score", "--store", store, "--start", "2026-11-29T20:01:50", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
     assert model["alias"] == "champion"
     assert model["run_url"].startswith(servers.mlflow)
-    found = json.loads(
-        servers.run("reveal", "score", "--store", store, "--start", "2026-11-29T20:01:50", "--json")
-    )
     assert found["model"] == f"{model['model']}/{model['version']}"
     assert len(found["incidents"]) == 1
     runs = {(run["state_name"], run["flow_id"]) for run in servers.ask("flow_runs/filter")}
@@ -132,7 +147,7 @@ def test_fit_and_score_appear_on_both_servers(servers: Servers, tmp_path: Path, 
 
 def test_all_deployments_can_be_deployed(servers: Servers, tmp_path: Path) -> None:
     shutil.copy(ROOT / "deployments" / "prefect.yaml", tmp_path)
-    servers.run("prefect", "work-pool", "create", "reveal", "--type", "process")
+    servers.ask("work_pools/", {"name": "reveal", "type": "process"})
     servers.run("prefect", "--no-prompt", "deploy", "--all", cwd=tmp_path)
     flows = {flow["id"]: flow["name"] for flow in servers.ask("flows/filter")}
     deployments = {d["name"]: d for d in servers.ask("deployments/filter")}
