@@ -56,11 +56,11 @@ def _incident(
     shares = subsystem_shares(moved)
     if causes:
         shares = blend(shares, causes[0].subsystem, causes[0].confidence)
-    # A window first crosses the threshold when what is new lies in its last stride: there the incident
-    # begins.
-    lead = timedelta(seconds=profile.window_s - profile.stride_s)
+    # A window first crosses the threshold when what is new lies in its last stride: the incident begins within it,
+    # and its middle is the estimate that is off by half a stride at most.
+    lead = timedelta(seconds=profile.window_s - profile.stride_s / 2.0)
     start = utc(int(excursions.start_ns[span.first])) + lead
-    end = utc(int(excursions.start_ns[span.last])) + timedelta(seconds=profile.stride_s)
+    end = utc(int(excursions.start_ns[span.last])) + timedelta(seconds=profile.stride_s / 2.0)
     peak = max(windows, key=lambda i: float(ratio[i]))
     row = scores.frame.row(peak, named=True)
     subsystem = shares[0].name if shares else "cpu"

@@ -21,6 +21,9 @@ _OTHER = 0.3
 _YOUNG = 4
 """Windows an incident needs before another can take over: its looks change while the window fills."""
 
+_FADED = 0.5
+"""Share of the incident's score below which other signals are its after-effects and no fault of their own."""
+
 _LASTING = 3
 """Windows that must agree on the new looks."""
 
@@ -87,7 +90,7 @@ def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, pro
             alive = index
         elif raw and ratio[index] > profile.clear_ratio and index - alive <= gap + 1:
             alive = index
-    parts = [part for windows in raw for part in split(windows, excess)]
+    parts = [part for windows in raw for part in split(windows, excess, ratio)]
     merged: list[list[int]] = []
     for windows in parts:
         if merged:
@@ -99,12 +102,12 @@ def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, pro
     return [Span(tuple(w)) for w in merged if len(w) >= profile.minimum_windows]
 
 
-def split(windows: Sequence[int], excess: Array) -> list[list[int]]:
+def split(windows: Sequence[int], excess: Array, ratio: Array) -> list[list[int]]:
     """Return a run of anomalous windows in parts, a new one where other signals take over.
 
     A new fault while the old one's after-effects keep the score up is a new incident. It is told by what is
-    out of its band: the new windows are unlike what the incident looked like so far, and alike among
-    themselves.
+    out of its band: the new windows are unlike what the incident looked like so far, alike among themselves,
+    and about as strange: what is left of a fault when it ends looks different too, but fades.
     """
     parts: list[list[int]] = [[windows[0]]]
     position = 1
@@ -117,6 +120,7 @@ def split(windows: Sequence[int], excess: Array) -> list[list[int]]:
             and similarity(excess, current[-_YOUNG:], ahead) < _OTHER
             and similarity(excess, current, ahead) < _OTHER
             and similarity(excess, ahead[:1], ahead[1:]) > _SAME
+            and ratio[ahead].mean() >= _FADED * np.median(ratio[current])
         )
         if fresh:
             parts.append(ahead)

@@ -66,8 +66,8 @@ def one_incident():
 
 def test_an_incident_begins_where_the_first_window_saw_something_new_and_ends_with_the_last():
     incident = one_incident()
-    assert incident.start == START + timedelta(seconds=10)
-    assert incident.end == START + timedelta(seconds=20)
+    assert incident.start == START + timedelta(seconds=10.5)
+    assert incident.end == START + timedelta(seconds=19.5)
     assert incident.windows == 12
     assert incident.severity == 3
     assert incident.score == pytest.approx(2.0)

@@ -47,6 +47,12 @@ def test_another_fault_during_an_incident_is_an_incident_of_its_own():
     assert found == [tuple(range(10)), tuple(range(10, 20))]
 
 
+def test_what_is_left_of_a_fault_when_it_ends_is_no_fault_of_its_own():
+    ratio = [6.0] * 10 + [1.5] * 10
+    found = spans(ratio, {A: {range(0, 10): 8.0, range(10, 20): 0.2}, B: {range(10, 20): 8.0}})
+    assert found == [tuple(range(20))]
+
+
 def test_an_onset_that_builds_up_is_not_split():
     ratio = [3.0] * 12
     e = {A: {range(0, 12): 5.0}, B: {range(3, 12): 5.0}}
