@@ -56,8 +56,8 @@ def _incident(
     shares = subsystem_shares(moved)
     if causes:
         shares = blend(shares, causes[0].subsystem, causes[0].confidence)
-    # A window first crosses the threshold when what is new lies in its last stride: the incident begins within it,
-    # and its middle is the estimate that is off by half a stride at most.
+    # A window first crosses the threshold when what is new lies in its last stride: the incident begins
+    # within it, and its middle is the estimate that is off by half a stride at most.
     lead = timedelta(seconds=profile.window_s - profile.stride_s / 2.0)
     start = utc(int(excursions.start_ns[span.first])) + lead
     end = utc(int(excursions.start_ns[span.last])) + timedelta(seconds=profile.stride_s / 2.0)
