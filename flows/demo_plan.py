@@ -14,9 +14,9 @@ from reveal_core.lab.workload import find_workload
 
 START_S = 30.0
 FINISH_S = 25.0
-HEALTHY_S, FULL_HEALTHY_S = 125.0, 300.0
-FAULT_S = 9.0
-GAP_S = 21.5
+HEALTHY_S, FULL_HEALTHY_S = 105.0, 300.0
+FAULT_S = 8.5
+GAP_S = 20.5
 
 
 @dataclass(frozen=True)

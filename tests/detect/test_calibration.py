@@ -88,8 +88,9 @@ def test_a_rarer_budget_than_the_history_reaches_beyond_it():
 def test_minutes_of_history_give_a_margin_that_says_it_is_provisional():
     scores, times = np.array([1.0, 2.0]), np.array([0.0, 60.0])
     chosen = choose_threshold(scores, times, rule="budget", margin=1.5, percentile=99, budget_per_day=1)
-    assert chosen == margin_threshold(scores, 1.5)
-    assert chosen.value == 3.0
+    assert chosen == margin_threshold(scores, 60.0, 1.5)
+    assert chosen.value == pytest.approx(6.0)
+    assert margin_threshold(scores, 3600.0, 1.5).value == pytest.approx(3.05)
     assert chosen.provisional
     with pytest.raises(UsageError, match="guess"):
         choose_threshold(scores, times, rule="guess", margin=1.5, percentile=99, budget_per_day=1)
