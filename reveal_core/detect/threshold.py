@@ -29,15 +29,16 @@ class Threshold:
 
 
 def margin_threshold(held_out: Array, history_s: float, margin: float) -> Threshold:
-    """Return a margin over the strangest healthy window: all that minutes of history can support.
+    """Return a margin over the strangest healthy window: all that minutes of history support.
 
     Parameters
     ----------
     held_out, history_s
         Healthy scores, and the length in seconds of the history they come from.
     margin
-        For a long history. It grows as history gets shorter, by ``1 + 60 s / history``: after 110 s of training
-        another healthy run was seen to reach 1.2 to 3.75 times the held-out maximum, after 275 s 1.14 times.
+        For a long history. It grows as history gets shorter, by ``1 + 60 s / history``: after 110 s of
+        training another healthy run was seen to reach 1.2 to 3.75 times the held-out maximum, after 275 s
+        1.14 times.
     """
     stretched = margin * (1.0 + _UNSEEN_S / max(history_s, 1.0))
     rule = f"{stretched:.2f} times the held-out healthy maximum"

@@ -102,7 +102,7 @@ class TestOnRealFaults:
         return analysis, pairs, truth
 
     def test_most_faults_begin_an_incident_after_110_s_of_training(self, found):
-        # A simple stand-in found 39 of 52 in two such recordings, with a margin that false alarms got through.
+        # A simple stand-in found 39 of 52 in two such recordings, at a narrower margin against false alarms.
         _, pairs, _ = found
         assert sum(i is not None for _, i in pairs) >= 16
 
