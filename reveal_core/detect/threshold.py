@@ -95,7 +95,7 @@ def budget_threshold(
         return Threshold(float(peaks[int(expected) - 1]), rule, provisional=False)
     excess: NDArray[np.float64] = peaks - start
     if len(excess) < 2:
-        return margin_threshold(held_out, times_s[-1] - times_s[0], margin)
+        return margin_threshold(held_out, float(times_s[-1] - times_s[0]), margin)
     mean, variance = float(excess.mean()), float(excess.var())
     # Moments (Hosking and Wallis 1987): ξ = (1 - mean²/variance) / 2, σ = mean (1 - ξ).
     shape = float(np.clip(0.5 * (1.0 - mean**2 / variance), 0.0, 0.5)) if variance > 0 else 0.0
@@ -126,5 +126,5 @@ def choose_threshold(
     if rule != "budget":
         raise UsageError(f"unknown threshold {rule!r}: choose budget or percentile")
     if times_s[-1] - times_s[0] < DAY_S:
-        return margin_threshold(held_out, times_s[-1] - times_s[0], margin)
+        return margin_threshold(held_out, float(times_s[-1] - times_s[0]), margin)
     return budget_threshold(held_out, times_s, budget_per_day, margin)

@@ -203,6 +203,14 @@ def test_a_healthy_run_gives_no_incident():
     assert analyse(model, busy(120, seed=2)).incidents == ()
 
 
+def test_what_a_model_tells_of_itself_is_plain():
+    """Trackers write it as YAML and JSON, which know no NumPy types; a NumPy float passes for a float in JSON."""
+    model = fit_model([busy(60)], load_profile("default"))
+    plain = (str, int, float, bool, dict, list)
+    for told in (model.facts(), model.parameters(), model.metrics(), model.contribution_means):
+        assert {k: type(v) for k, v in told.items() if type(v) not in plain} == {}
+
+
 def test_hosts_that_share_a_model_are_learned_together():
     one, two = busy(60), replace(busy(60, seed=3), host="other")
     model = fit_model([one, two], load_profile("default"))
