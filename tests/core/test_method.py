@@ -204,7 +204,7 @@ def test_a_healthy_run_gives_no_incident():
 
 
 def test_what_a_model_tells_of_itself_is_plain():
-    """Trackers write it as YAML and JSON, which know no NumPy types; a NumPy float passes for a float in JSON."""
+    """Trackers write it as YAML, which knows no NumPy types; in JSON a NumPy float passes for a float."""
     model = fit_model([busy(60)], load_profile("default"))
     plain = (str, int, float, bool, dict, list)
     for told in (model.facts(), model.parameters(), model.metrics(), model.contribution_means):
