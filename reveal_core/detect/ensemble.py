@@ -100,7 +100,6 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             Start of each window in seconds, shape (n_windows,).
         """
         held_out = self._cross_fit(X)
-        self._calibrate(held_out)
         kept = spotless(held_out, self._fused, self.trim)
         self.n_trimmed_ = int((~kept).sum())
         held_out, times_s = held_out[kept], times_s[kept]
