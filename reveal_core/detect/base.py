@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 Array = NDArray[np.float64]
 
 
-class Detector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class Detector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the detectors.
 
     A subclass has ``contamination`` among its parameters and implements ``_fit(X)``, ``_score(X)`` and
@@ -29,14 +30,14 @@ class Detector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     resolution: float = 0.0
     """Difference of scores that means something; a class may set it where healthy scores are mostly 0."""
 
-    def _fit(self, X: Array) -> None:
-        raise NotImplementedError(f"{type(self).__name__} does not implement _fit")
+    @abstractmethod
+    def _fit(self, X: Array) -> None: ...
 
-    def _score(self, X: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} does not implement _score")
+    @abstractmethod
+    def _score(self, X: Array) -> Array: ...
 
-    def _contributions(self, X: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} does not implement _contributions")
+    @abstractmethod
+    def _contributions(self, X: Array) -> Array: ...
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Fit on healthy windows.

@@ -118,11 +118,11 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             TailCalibration(resolution=DETECTORS[cls].resolution).fit(held_out[:, j])
             for j, (_, cls, _) in enumerate(self.detectors)
         ]
-        return fuse(self._log_tails(held_out))
+        return fuse(self.log_tails(held_out))
 
     def _fused(self, held_out: Array, kept: NDArray[np.bool_]) -> Array:
         self._calibrate(held_out[kept])
-        return fuse(self._log_tails(held_out))
+        return fuse(self.log_tails(held_out))
 
     def _threshold(self, scores: Array, times_s: Array) -> Any:
         return choose_threshold(
@@ -164,9 +164,6 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             scores[block] = np.column_stack([d.anomaly_score(z) for d in detectors])
         return scores
 
-    def _log_tails(self, scores: Array) -> Array:
-        return np.column_stack([c.log_tail(scores[:, j]) for j, c in enumerate(self.calibrations_)])
-
     def member_scores(self, X: Array) -> Array:
         """Return each detector's score, shape (n_windows, n_detectors)."""
         check_is_fitted(self)
@@ -176,7 +173,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
     def log_tails(self, members: Array) -> Array:
         """Return -ln of the calibrated tail probability of each detector's score."""
         check_is_fitted(self)
-        return self._log_tails(members)
+        return np.column_stack([c.log_tail(members[:, j]) for j, c in enumerate(self.calibrations_)])
 
     def contribution_shares(self, X: Array) -> Array:
         """Return each kept feature's mean share in the detectors' scores, shape (n_kept,)."""
