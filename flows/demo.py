@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flows.demo_parts import Companion, Injector, answers, start_collector, start_prefect, start_workload
-from flows.demo_plan import DemoPlan
+from flows.demo_plan import LEAD_S, DemoPlan
 from flows.demo_view import STEP_S, DemoView
 from flows.dispatch import call_pipeline, check_prefect
 from flows.environment import prefect_api_url
@@ -101,6 +101,7 @@ class Demo:
         left = self.plan.healthy_s - (datetime.now(UTC) - healthy_from).total_seconds()
         self.view.wait(left, f"Recording {self.plan.healthy_s:.0f} s of healthy telemetry", self.check)
         healthy_to = datetime.now(UTC)
+        self.view.wait(LEAD_S, "Learned from until here; watching", self.check)
         injected = self.inject_faults()
         end = datetime.now(UTC)
         self.end(self.collector, signal.SIGINT)  # it stores what it has, and its flow completes

@@ -65,7 +65,8 @@ class InterruptsPart(Part):
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
-        header, *texts = [line for line in data.split(b"\n") if line]  # some kernels leave a line empty
+        header, _, table = data.partition(b"\n")
+        texts = [line for line in table.split(b"\n") if b":" in line]  # some kernels leave a line empty
         if (
             header != self.header
             or len(texts) != len(self.lines)
