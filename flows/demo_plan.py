@@ -16,7 +16,7 @@ START_S = 30.0
 FINISH_S = 25.0
 HEALTHY_S, FULL_HEALTHY_S = 105.0, 300.0
 LEAD_S = 4.0
-"""Scored before the first fault: a window that holds its onset is whole, so its delay is the detector's own."""
+"""Scored before the first fault: then the window with its onset is whole and its delay the detector's own."""
 FAULT_S = 8.5
 GAP_S = 20.5
 

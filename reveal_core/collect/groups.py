@@ -132,13 +132,12 @@ class GroupSource(Source):
     def open(self) -> None:
         """See `Source.open`."""
 
-    def read(self) -> list[int]:
-        """See `Source.read`."""
+    def refresh(self) -> None:
+        """See `Source.refresh`."""
         if self.reads_to_discovery == 0:
             self.discover()
             self.reads_to_discovery = max(1, self.discovery_ms // self.columns.period_ms)
         self.reads_to_discovery -= 1
-        return super().read()
 
     def discover(self) -> None:
         """Look for groups that came and went."""

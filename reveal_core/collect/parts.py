@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.files import HostFile
@@ -51,8 +52,37 @@ def picker(positions: Sequence[int]) -> Picker:
     return itemgetter(*positions)
 
 
+class Readable(Protocol):
+    """What a part reads: a kernel file, or whatever else answers.
+
+    Attributes
+    ----------
+    path
+        Names it in errors.
+    """
+
+    @property
+    def path(self) -> Path | str:
+        """See above."""
+
+    def read(self) -> Any:
+        """Return what it says now: bytes, or any value that can be compared.
+
+        In a detached source this runs in a thread of its own and may hang, so it touches nothing else.
+
+        Raises
+        ------
+        OSError, ValueError
+            If it says nothing.
+        """
+
+    def close(self) -> None:
+        """Let go of it; a later read opens it again."""
+
+
 class Part(ABC):
-    """One file of a source. Its failure makes its own samples missing and no others.
+    """One file of a source, or whatever else it reads by itself. Its failure makes its own samples missing
+    and no others.
 
     Attributes
     ----------
@@ -60,14 +90,14 @@ class Part(ABC):
         The slots that this part fills.
     """
 
-    def __init__(self, file: HostFile, columns: Columns) -> None:
+    def __init__(self, file: Readable, columns: Columns) -> None:
         self.file = file
         self.columns = columns
         self.owned: set[int] = set()
-        self.seen: bytes | None = None
+        self.seen: Any = None
 
     @abstractmethod
-    def parse(self, data: bytes) -> None:
+    def parse(self, data: Any) -> None:
         """Put what a file says into the row.
 
         Raises
@@ -84,11 +114,32 @@ class Part(ABC):
                 self.parse(data)
                 self.seen = data
         except (OSError, ValueError, IndexError) as error:
-            self.forget()
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            self.columns.errors[f"{self.file.path}: {reason}"] += 1
+            self._fail(error)
             return False
         return True
+
+    def accept(self, data: Any, failure: Exception | None) -> bool:
+        """Take what a read in another thread gave, or the error that it raised; return whether it is good."""
+        if failure is None:
+            try:
+                if data != self.seen:
+                    self.parse(data)
+                    self.seen = data
+            except (OSError, ValueError, IndexError) as error:
+                failure = error
+        if failure is not None:
+            self._fail(failure)
+        return failure is None
+
+    def _fail(self, error: Exception) -> None:
+        self.forget()
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+        elif isinstance(error, (ValueError, IndexError)):
+            reason = str(error)
+        else:
+            reason = f"{type(error).__name__}: {error}"
+        self.columns.errors[f"{self.file.path}: {reason}"] += 1
 
     def forget(self) -> None:
         """Make every sample missing, and parse the next read anew even if the file is the same."""

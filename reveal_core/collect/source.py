@@ -30,12 +30,16 @@ class Source(ABC):
         As ``reveal doctor`` prints it.
     period_ms
         How often it wants to be read; the loop rounds up to a multiple of its tick.
+    detached
+        Its reads may hang, in a driver, firmware or network, so each part's ``file.read()`` runs in a thread
+        that can be abandoned (see `reveal_core.collect.lanes`). What it says comes a tick later then.
     parts
         What is read at each tick.
     """
 
     name: ClassVar[str]
     period_ms: ClassVar[int] = 100
+    detached: ClassVar[bool] = False
 
     def __init__(self, root: Path, columns: Columns) -> None:
         self.root = root
@@ -50,8 +54,12 @@ class Source(ABC):
     def open(self) -> None:
         """Make the parts; called once, after `probe` found nothing amiss."""
 
+    def refresh(self) -> None:  # noqa: B027 - most sources have nothing to do here
+        """Look for what came and went; called before every read, also of a detached source. Must not hang."""
+
     def read(self) -> list[int]:
         """Fill the row of samples and return it; it is the same list every time."""
+        self.refresh()
         for part in self.parts:
             part.update()
         return self.columns.row

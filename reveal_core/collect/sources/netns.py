@@ -79,13 +79,12 @@ class NetnsSource(Source):
     def open(self) -> None:
         """See `Source.open`."""
 
-    def read(self) -> list[int]:
-        """See `Source.read`."""
+    def refresh(self) -> None:
+        """See `Source.refresh`."""
         if self.reads_to_discovery == 0:
             self.discover()
             self.reads_to_discovery = max(1, DISCOVERY_MS // self.columns.period_ms)
         self.reads_to_discovery -= 1
-        return super().read()
 
     def discover(self) -> None:
         """Look for namespaces that came and went."""
