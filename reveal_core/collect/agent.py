@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from reveal_core.collect.adaptive import DENSE_MS, AdaptivePace
 from reveal_core.collect.collector import Collector, SourceStatus
 from reveal_core.collect.delivery import Delivery
 from reveal_core.collect.facts import boot_id, default_host, host_facts
@@ -31,7 +32,8 @@ class CollectStats:
     channels
         At the end.
     cpu_seconds
-        User and system time that the process used during the run.
+        User and system time that the process, and children that it started and that have ended, used during
+        the run.
     rss_bytes
         Resident memory of the process at the end.
     rows, samples
@@ -78,7 +80,7 @@ def open_sources(
 def run_collector(
     *,
     host: str,
-    interval_s: float,
+    interval_s: float | None,
     duration_s: float | None,
     root: Path,
     segment_s: float,
@@ -86,19 +88,21 @@ def run_collector(
     stop: threading.Event,
     sources: tuple[str, ...] | None = None,
     clock: Clock | None = None,
+    watch: Callable[[Collector], None] | None = None,
 ) -> CollectStats:
     """Sample a host until the duration is over or the event is set.
 
-    The current segment is handed on when it ends, however it ends. ``on_segment`` runs in a thread of its
-    own. If it raises, its segment is kept and offered again with the next one and at the end, and sampling
-    goes on; a `UsageError` stops the run at once. What cannot be delivered in the end is raised here.
+    The current segment is handed on when it ends, however it ends, and when the wall clock is set, so that
+    time never runs back within one. ``on_segment`` runs in a thread of its own. If it raises, its segment is
+    kept and offered again with the next one and at the end, and sampling goes on; a `UsageError` stops the
+    run at once. What cannot be delivered in the end is raised here.
 
     Parameters
     ----------
     host
         Label of the host in every segment.
     interval_s
-        Time between ticks.
+        Time between ticks; None adapts it to what the host does (`reveal_core.collect.adaptive`).
     duration_s
         How long to sample; None for no end.
     root
@@ -113,6 +117,8 @@ def run_collector(
         Names of the sources to use; None for all.
     clock
         For tests.
+    watch
+        Called once with the collector before the first tick, by whoever wants to tell of its health.
 
     Raises
     ------
@@ -121,27 +127,38 @@ def run_collector(
     UnavailableError
         If the root has no source at all, or segments could not be delivered.
     """
+    pace = AdaptivePace() if interval_s is None else None
+    interval_s = DENSE_MS / 1000 if interval_s is None else interval_s
     check_interval(interval_s)
-    used_before = _cpu_seconds()
+    used_before = cpu_seconds()
     clock = clock or SystemClock()
     collector = open_sources(root, max(1, round(interval_s * 1000)), sources)
     if not collector.opened:
-        raise UnavailableError(f"{root}: no source is here, the first because {collector.absent[0].reason}")
+        reasons = list(collector.absent.values())
+        raise UnavailableError(f"{root}: no source is here, the first because {reasons[0]}")
+    if watch is not None:
+        watch(collector)
     count = None if duration_s is None else max(1, round(duration_s / interval_s))
     per_segment = max(1, round(segment_s / interval_s))
     facts, boot = host_facts(root), boot_id(root)
+    facts["interval"] = "adaptive" if pace else f"{interval_s * 1000:g} ms"
+    if pace:
+        facts["calm_ms"] = pace.calm_stride * DENSE_MS
     delivery = Delivery(on_segment)
     made = sequence = 0
+    stride = (lambda: pace.stride) if pace else (lambda: 1)
     try:
         segment_end = per_segment
         with prompt_scheduling() as nice:
             facts["collector_nice"] = nice
-            for tick in ticks(clock, interval_s, count, stop):
-                if tick.number >= segment_end and collector.ts:
+            for tick in ticks(clock, interval_s, count, stop, stride):
+                if (tick.number >= segment_end or tick.step_ns) and collector.ts:
                     delivery.put(collector.cut(host, boot, sequence, facts))
                     sequence += 1
                 segment_end = max(segment_end, (tick.number // per_segment + 1) * per_segment)
                 collector.sample(tick)
+                if pace:
+                    pace.look([opened.source.columns for opened in collector.opened], tick.boot_ns)
                 made += 1
                 if delivery.fatal is not None:
                     break
@@ -155,11 +172,11 @@ def run_collector(
     return CollectStats(
         host=host,
         ticks=made,
-        late_ticks=collector.late_ticks,
-        lost_ticks=collector.lost_ticks,
+        late_ticks=collector.own.late_ticks,
+        lost_ticks=collector.own.lost_ticks,
         channels=channels,
-        cpu_seconds=_cpu_seconds() - used_before,
-        rss_bytes=_resident_bytes(),
+        cpu_seconds=cpu_seconds() - used_before,
+        rss_bytes=resident_bytes(),
         rows=made,
         samples=collector.samples,
         segments=sequence - delivery.given_up,
@@ -167,11 +184,13 @@ def run_collector(
     )
 
 
-def _cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+def cpu_seconds() -> float:
+    """Return the CPU time that this process and its ended children have used."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from array import array
 from dataclasses import dataclass
@@ -11,12 +12,19 @@ from typing import Any
 
 from reveal_core.catalog import load_catalog, load_left_out
 from reveal_core.channels import Channel
-from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.columns import Columns
 from reveal_core.collect.loop import Tick
-from reveal_core.collect.segments import Batch, Block
+from reveal_core.collect.opened import OpenSource, opened
+from reveal_core.collect.segments import Batch
+from reveal_core.collect.selfmetrics import SelfMetrics
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources import SOURCES
 from reveal_core.errors import UsageError
+
+START_S = 5.0
+"""How long the sources that may hang have to answer before sampling begins without them; later they are still
+taken up.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,38 +50,6 @@ class SourceStatus:
     notes: tuple[str, ...] = ()
 
 
-class OpenSource:
-    """A source that is sampled: how often, and what it said in the present segment."""
-
-    def __init__(self, source: Source, every: int, phase: int, period_ms: int) -> None:
-        self.source = source
-        self.every = every
-        self.due = 0
-        self.phase = phase
-        catalog = load_catalog()
-        self.coverage = catalog["reveal.coverage"].channel(source.name, "reveal", period_ms)
-        self.block = self.new_block()
-
-    def new_block(self) -> Block:
-        """Return an empty block for the next segment."""
-        return Block(coverage=self.coverage)
-
-    def sample(self, tick: int, row: int) -> None:
-        """Read the source into a row of the segment, if it is due."""
-        columns = self.source.columns
-        try:
-            samples = self.source.read()
-        except Exception as error:  # noqa: BLE001 - a broken source must not cost the others their samples
-            columns.errors[f"{type(error).__name__}: {error}"] += 1
-            for part in self.source.parts:
-                part.forget()
-            columns.blank(range(len(columns.row)))
-            samples = columns.row
-        self.block.append(row, samples)
-        # Slow sources are spread over the ticks after the first, so that no tick carries them all.
-        self.due = (tick + self.phase) // self.every * self.every + self.every - self.phase
-
-
 def begin(source: Source) -> str | None:
     """Find, open and read a source for the first time; return why that cannot be, None if it went well."""
     try:
@@ -85,6 +61,30 @@ def begin(source: Source) -> str | None:
         source.close()
         reason = f"{type(error).__name__}: {error}"
     return reason
+
+
+class Start:
+    """The first look at a source that may hang, in a thread of its own.
+
+    Attributes
+    ----------
+    source
+        Being looked at.
+    done
+        Set when that is over.
+    reason
+        Why it is not here; None if it is.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.done = threading.Event()
+        self.reason: str | None = f"does not answer within {START_S:g} s"
+        threading.Thread(target=self._run, name=f"reveal-start-{source.name}", daemon=True).start()
+
+    def _run(self) -> None:
+        self.reason = begin(self.source)
+        self.done.set()
 
 
 class Collector:
@@ -114,97 +114,105 @@ class Collector:
                 raise UsageError(f"there is no source {name!r}: known are {', '.join(known)}")
         self.root = root
         self.tick_ms = tick_ms
+        self.kinds = [kind for kind in SOURCES if names is None or kind.name in names]
+        self.own = SelfMetrics(tick_ms)
         self.opened: list[OpenSource] = []
-        self.absent: list[SourceStatus] = []
-        catalog, left_out = load_catalog(), load_left_out()
-        for number, kind in enumerate(SOURCES):
-            if names is not None and kind.name not in names:
-                continue
-            every = max(1, math.ceil(kind.period_ms / tick_ms))
-            columns = Columns(kind.name, every * tick_ms, catalog, left_out)
-            source = kind(root, columns)
-            reason = begin(source)
-            if reason is None:
-                self.opened.append(OpenSource(source, every, number % every, every * tick_ms))
-            else:
-                self.absent.append(SourceStatus(kind.name, False, reason, 0))
-        self.self_columns = Columns("reveal", tick_ms, catalog, left_out)
-        self.self_block = Block()
-        self.late_slot = self.self_columns.add("reveal.late_ticks")
-        self.lost_slot = self.self_columns.add("reveal.lost_ticks")
-        self.time_slots = [
-            self.self_columns.add("reveal.read_time", opened.source.name, period_ms=opened.coverage.period_ms)
-            for opened in self.opened
-        ]
-        self.late_ticks = 0
-        self.lost_ticks = 0
+        self.absent: dict[str, str] = {}
+        self.starting: dict[str, Start] = {}
         self.ts = array("q")
         self.mono = array("q")
-        self.samples = 0
+        self.look()
+        until = time.monotonic() + START_S
+        for start in self.starting.values():
+            start.done.wait(max(0.0, until - time.monotonic()))
+        self.adopt()
+
+    def look(self) -> None:
+        """Look for sources that are not here yet: a driver may be loaded, a device plugged in, later on."""
+        present = {opened.source.name for opened in self.opened}
+        for kind in self.kinds:
+            if kind.name in present or kind.name in self.starting:
+                continue
+            every = max(1, math.ceil(kind.period_ms / self.tick_ms))
+            source = kind(
+                self.root, Columns(kind.name, every * self.tick_ms, load_catalog(), load_left_out())
+            )
+            if kind.detached:
+                self.starting[kind.name] = Start(source)
+            else:
+                self._settle(source, begin(source))
+
+    def adopt(self) -> None:
+        """Take up the sources whose first look is over."""
+        for name, start in list(self.starting.items()):
+            if start.done.is_set():
+                del self.starting[name]
+                self._settle(start.source, start.reason)
+            else:
+                self.absent[name] = str(start.reason)
+
+    def _settle(self, source: Source, reason: str | None) -> None:
+        name = source.name
+        if reason is not None:
+            self.absent[name] = reason
+            return
+        self.absent.pop(name, None)
+        order = [kind.name for kind in self.kinds]
+        every = source.columns.period_ms // self.tick_ms
+        coverage = load_catalog()["reveal.coverage"].channel(name, "reveal", source.columns.period_ms)
+        self.opened.append(opened(source, order.index(name), every, self.tick_ms, coverage))
+        self.opened.sort(key=lambda opened: order.index(opened.source.name))
 
     @property
     def sources(self) -> list[SourceStatus]:
         """Every source, in reading order: those that are here and those that are not, with the reason."""
-        found = {status.source: status for status in self.absent}
+        found = {name: SourceStatus(name, False, reason, 0) for name, reason in self.absent.items()}
         for opened in self.opened:
             columns = opened.source.columns
             notes = [f"not in the catalogue: {', '.join(sorted(columns.unknown))}"] if columns.unknown else []
             notes += [f"{error} ({count} times)" for error, count in columns.errors.most_common(5)]
-            notes += opened.source.notes
+            notes += [*opened.source.notes, *opened.notes]
             name = opened.source.name
             found[name] = SourceStatus(name, True, None, len(columns.channels), tuple(notes))
-        return [found[kind.name] for kind in SOURCES if kind.name in found]
+        return [found[kind.name] for kind in self.kinds if kind.name in found]
 
     @property
     def channels(self) -> list[Channel]:
         """The channels that are there now, the collector's own included."""
         channels = [channel for opened in self.opened for channel in opened.source.columns.channels]
-        return channels + self.self_columns.channels + [opened.coverage for opened in self.opened]
+        return channels + self.own.columns.channels + [opened.coverage for opened in self.opened]
+
+    @property
+    def samples(self) -> int:
+        """How many samples were read."""
+        return sum(opened.samples for opened in self.opened)
 
     def sample(self, tick: Tick) -> None:
         """Read every source that is due."""
         row = len(self.ts)
         self.ts.append(tick.wall_ns)
         self.mono.append(tick.boot_ns)
-        self.late_ticks += tick.late
-        self.lost_ticks += tick.lost
-        own = self.self_columns.row
-        for opened, slot in zip(self.opened, self.time_slots, strict=True):
-            taken = MISSING
-            if tick.number >= opened.due:
-                started = time.perf_counter_ns()
-                opened.sample(tick.number, row)
-                taken = (time.perf_counter_ns() - started) // 1000
-                self.samples += len(opened.source.columns.row)
-            if slot is not None:
-                own[slot] = taken
-        if self.late_slot is not None and self.lost_slot is not None:
-            own[self.late_slot] = self.late_ticks
-            own[self.lost_slot] = self.lost_ticks
-        self.self_block.append(row, own)
+        for opened in self.opened:
+            opened.sample(tick.number, row)
+        self.own.record(tick, row, self.opened)
 
     def cut(self, host: str, boot: str, sequence: int, facts: dict[str, Any]) -> Batch:
         """Return what was sampled since the last cut, and begin anew."""
         collector = {
             "tick_ms": self.tick_ms,
-            "late_ticks": self.late_ticks,
-            "lost_ticks": self.lost_ticks,
+            "late_ticks": self.own.late_ticks,
+            "lost_ticks": self.own.lost_ticks,
             "mono_clock": "CLOCK_BOOTTIME",
-            "unavailable": {status.source: status.reason for status in self.absent},
+            "unavailable": dict(self.absent),
         }
-        blocks = []
-        for opened in self.opened:
-            opened.block.seal(opened.source.columns)
-            blocks.append(opened.block)
-            opened.block = opened.new_block()
-        self.self_block.seal(self.self_columns)
-        blocks.append(self.self_block)
-        self.self_block = Block()
+        blocks = [*(opened.cut() for opened in self.opened), self.own.cut()]
         batch = Batch(host, boot, sequence, {**facts, "collector": collector}, self.ts, self.mono, blocks)
         self.ts, self.mono = array("q"), array("q")
+        self.adopt()
+        self.look()
         return batch
 
     def close(self) -> None:
         """Close every source."""
         for opened in self.opened:
-            opened.source.close()
+            opened.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from reveal_core.channels import Channel, channel_name
 
 MISSING = -(2**63)
 """Stands for a missing sample in a row; no counter or level takes this value."""
+MAX_ERRORS = 50
+"""An agent that runs for months must not collect error texts without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Columns:
         Names that are not in the catalogue, for ``reveal doctor``.
     errors
         How often each error was met.
+    failures
+        How many there were.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Columns:
         self.slots: list[Column | None] = []
         self.unknown: set[str] = set()
         self.errors: Counter[str] = Counter()
+        self.failures = 0
         self._by_name: dict[str, int] = {}
         self._retired: set[int] = set()
         self._free: list[int] = []
@@ -90,6 +96,22 @@ class Columns:
             self.row.append(MISSING)
         self._by_name[name] = slot
         return slot
+
+    def failed(self, error: str) -> None:
+        """Count an error, of which at most `MAX_ERRORS` kinds are told apart."""
+        self.failures += 1
+        if error in self.errors or len(self.errors) < MAX_ERRORS:
+            self.errors[error] += 1
+
+    def set_period(self, period_ms: int) -> None:
+        """Say that the source is read at another period from now on."""
+        if period_ms == self.period_ms:
+            return
+        for slot, column in enumerate(self.slots):
+            if column is not None and column.channel.period_ms == self.period_ms:
+                channel = dataclasses.replace(column.channel, period_ms=period_ms)
+                self.slots[slot] = dataclasses.replace(column, channel=channel)
+        self.period_ms = period_ms
 
     def blank(self, slots: Iterable[int]) -> None:
         """Mark the samples of slots as missing."""

@@ -115,7 +115,6 @@ class Lanes:
         self.lanes: dict[Part, Lane] = {}
         self.shared: Worker | None = None
         self.late = 0
-        self.failed = 0
         self.took_us = 0
 
     def ask(self, parts: Sequence[Part], number: int) -> None:
@@ -164,7 +163,7 @@ class Lanes:
             if lane.outstanding and not lane.overdue:
                 lane.overdue = True
                 self.late += 1
-                lane.part.columns.errors[f"{lane.part.file.path}: no answer in time"] += 1
+                lane.part.columns.failed(f"{lane.part.file.path}: no answer in time")
                 lane.part.forget()
                 self._back_off(lane, number)
         self._relieve()
@@ -172,6 +171,11 @@ class Lanes:
     def hanging(self) -> list[str]:
         """Return what has been asked and has not answered for longer than its time."""
         return [str(lane.part.file.path) for lane in self.lanes.values() if lane.outstanding and lane.overdue]
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether anything that was asked has not come back."""
+        return any(lane.outstanding and lane.answer is None for lane in self.lanes.values())
 
     def close(self) -> None:
         """Let the workers end; one that hangs is left behind."""
@@ -193,7 +197,6 @@ class Lanes:
         if lane.part.accept(data, failure):
             lane.misses = 0
         else:
-            self.failed += 1
             self._back_off(lane, number)
 
     def _back_off(self, lane: Lane, number: int) -> None:

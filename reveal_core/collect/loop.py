@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +15,10 @@ from reveal_core.errors import UsageError
 MIN_INTERVAL_S = 0.01
 LATE_SHARE = 0.5
 """A tick that begins later than this share of the interval after its time counts as late."""
+MIN_STEP_NS = 100_000_000
+"""A change of the wall clock against the time since boot that is a step: at most half a millisecond a second
+is slewed, and reading both takes microseconds.
+"""
 SAMPLING_NICE = -10
 """Nice value of the sampling thread; its work is some 15 ms a second at 100 ms."""
 _LONGEST_SLEEP_S = 0.2
@@ -63,7 +67,8 @@ class Tick:
     """One pass of the sampler.
 
     ``number`` counts on the grid of the interval, so a lost tick leaves a gap; ``lost`` is how many were
-    lost just before this one.
+    lost just before this one. ``step_ns`` is by how much the wall clock was set since the last tick, 0 if it
+    was not; ``interval_ms`` the time between ticks at present.
     """
 
     number: int
@@ -71,9 +76,41 @@ class Tick:
     boot_ns: int
     late: bool
     lost: int
+    step_ns: int = 0
+    interval_ms: int = 0
 
 
-def ticks(clock: Clock, interval_s: float, count: int | None, stop: threading.Event) -> Iterator[Tick]:
+class WallClock:
+    """Reads the wall clock and notices when somebody sets it.
+
+    Both clocks are slewed alike by NTP, so their difference moves only when the wall clock is stepped or the
+    clocks could not be read at one moment, which a second look at the other clock bounds.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.offset_ns: int | None = None
+
+    def read(self) -> tuple[int, int, int]:
+        """Return the wall clock, the time since boot and by how much the wall clock was set, in ns."""
+        before = self.clock.boot_ns()
+        wall = self.clock.wall_ns()
+        unsure = self.clock.boot_ns() - before
+        offset = wall - before
+        step = 0 if self.offset_ns is None else offset - self.offset_ns
+        if abs(step) <= MIN_STEP_NS + unsure:
+            step = 0
+        self.offset_ns = offset
+        return wall, before, step
+
+
+def ticks(
+    clock: Clock,
+    interval_s: float,
+    count: int | None,
+    stop: threading.Event,
+    stride: Callable[[], int] = lambda: 1,
+) -> Iterator[Tick]:
     """Yield ticks on the grid of an interval until the count is used up or the event is set.
 
     The grid starts at the first tick and is kept by the monotonic clock, whatever the work between ticks
@@ -89,10 +126,14 @@ def ticks(clock: Clock, interval_s: float, count: int | None, stop: threading.Ev
     stop
         Ends it. The event is asked, not waited for: a signal handler may set it at any moment without the
         risk of finding its lock taken.
+    stride
+        Asked after each tick: of the grid only every so many-th is a tick. Longer strides keep to multiples of
+        themselves, so that what is sampled densely holds what would have been sampled sparsely.
     """
     interval = round(interval_s * 1e9)
+    wall_clock = WallClock(clock)
     start = clock.monotonic_ns()
-    number = 0
+    number, step = 0, 1
     while (count is None or number < count) and not stop.is_set():
         due = start + number * interval
         while (ahead := due - clock.monotonic_ns()) > 0 and not stop.is_set():
@@ -100,13 +141,16 @@ def ticks(clock: Clock, interval_s: float, count: int | None, stop: threading.Ev
         if stop.is_set():
             return
         behind = clock.monotonic_ns() - due
-        lost = behind // interval
+        lost = behind // (interval * step)
         if count is not None:
-            lost = min(lost, count - 1 - number)
-        number += lost
-        behind -= lost * interval
-        yield Tick(number, clock.wall_ns(), clock.boot_ns(), behind > LATE_SHARE * interval, lost)
-        number += 1
+            lost = min(lost, (count - 1 - number) // step)
+        number += lost * step
+        behind -= lost * interval * step
+        wall, boot, moved = wall_clock.read()
+        late = behind > LATE_SHARE * interval
+        yield Tick(number, wall, boot, late, lost, moved, round(step * interval / 1e6))
+        step = stride()
+        number = (number // step + 1) * step
 
 
 @contextmanager

@@ -139,7 +139,7 @@ class Part(ABC):
             reason = str(error)
         else:
             reason = f"{type(error).__name__}: {error}"
-        self.columns.errors[f"{self.file.path}: {reason}"] += 1
+        self.columns.failed(f"{self.file.path}: {reason}")
 
     def forget(self) -> None:
         """Make every sample missing, and parse the next read anew even if the file is the same."""

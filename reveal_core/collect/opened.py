@@ -1,0 +1,184 @@
+"""Sources that are sampled: read at once by the loop, or by workers when a read may hang."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from reveal_core.channels import Channel
+from reveal_core.collect.columns import MISSING
+from reveal_core.collect.lanes import Lanes
+from reveal_core.collect.segments import Block
+from reveal_core.collect.source import Source
+
+SLOW_SHARE = 0.2
+"""A source that takes more than this share of a tick, again and again, is read half as often."""
+SLOW_READS = 10
+CALM_READS = 100
+"""So many reads in a row must be slow before it is slowed down, or cheap before it is read faster again."""
+MAX_STRETCH = 16
+
+
+class OpenSource:
+    """A source whose files always answer, read in the sampling thread: how often, and what it said in the
+    present segment.
+
+    Parameters
+    ----------
+    source
+        Opened and read once.
+    every
+        Ticks between two reads.
+    phase
+        Slow sources are spread over the ticks after the first, so that no tick carries them all.
+    tick_ms
+        Length of a tick.
+    coverage
+        The channel of the share of samples that were there.
+
+    Attributes
+    ----------
+    late
+        Reads that took longer than they may, or whose answer did not come in time.
+    taken_us
+        What the last read took; `MISSING` at a tick without one.
+    samples
+        How many samples were read.
+    """
+
+    def __init__(self, source: Source, every: int, phase: int, tick_ms: int, coverage: Channel) -> None:
+        self.source = source
+        self.every = every
+        self.stretch = 1
+        self.phase = phase % every
+        self.tick_ms = tick_ms
+        self.due = 0
+        self.coverage = coverage
+        self.block = Block(coverage=coverage)
+        self.late = 0
+        self.taken_us = MISSING
+        self.samples = 0
+        self._slow = 0
+        self._calm = 0
+
+    @property
+    def failed(self) -> int:
+        """Reads that failed."""
+        return self.source.columns.failures
+
+    @property
+    def period_ms(self) -> int:
+        """Time between two reads."""
+        return self.every * self.stretch * self.tick_ms
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know about it, for ``reveal doctor``."""
+        if self.stretch == 1:
+            return []
+        return [f"read every {self.period_ms} ms only: it takes more than its share of a tick"]
+
+    def sample(self, tick: int, row: int) -> None:
+        """Read the source into a row of the segment, if it is due."""
+        self.taken_us = MISSING
+        if tick < self.due:
+            return
+        started = time.perf_counter_ns()
+        columns = self.source.columns
+        try:
+            samples = self.source.read()
+        except Exception as error:  # noqa: BLE001 - a broken source must not cost the others their samples
+            columns.failed(f"{type(error).__name__}: {error}")
+            for part in self.source.parts:
+                part.forget()
+            columns.blank(range(len(columns.row)))
+            samples = columns.row
+        self.block.append(row, samples)
+        self.samples += len(samples)
+        self.plan(tick)
+        self.taken_us = (time.perf_counter_ns() - started) // 1000
+        self._weigh(self.taken_us)
+
+    def plan(self, tick: int) -> None:
+        """Say when it is due after a read."""
+        every = self.every * self.stretch
+        self.due = (tick + self.phase) // every * every + every - self.phase
+
+    def _weigh(self, taken_us: int) -> None:
+        """Read a source that proves slow less often, and more often again once it is cheap."""
+        share = taken_us / (self.tick_ms * 1000)
+        if share > SLOW_SHARE:
+            self._slow, self._calm = self._slow + 1, 0
+            self.late += 1
+            if self._slow >= SLOW_READS and self.stretch < MAX_STRETCH:
+                self.stretch *= 2
+                self._slow = 0
+        else:
+            self._slow = 0
+            self._calm += share * 2 < SLOW_SHARE
+            if self._calm >= CALM_READS and self.stretch > 1:
+                self.stretch //= 2
+                self._calm = 0
+
+    def cut(self) -> Block:
+        """Return what was sampled since the last cut, and begin anew."""
+        block = self.block
+        block.seal(self.source.columns)
+        self.source.columns.set_period(self.period_ms)
+        self.block = Block(coverage=self.coverage)
+        return block
+
+    def close(self) -> None:
+        """Close the source."""
+        self.source.close()
+
+
+class DetachedSource(OpenSource):
+    """A source that is read by workers. A round is asked for when it is due and recorded at the first tick
+    that finds it complete, or else a period later, without what has not come.
+    """
+
+    def __init__(self, source: Source, every: int, phase: int, tick_ms: int, coverage: Channel) -> None:
+        super().__init__(source, every, phase, tick_ms, coverage)
+        self.lanes = Lanes(source.name, every * tick_ms / 1000)
+        self.asked: int | None = None
+        self.round = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """See `OpenSource.notes`."""
+        return [f"{what} does not answer" for what in self.lanes.hanging()]
+
+    def sample(self, tick: int, row: int) -> None:
+        """Collect what has come, record a round that is over, and ask for the next one if it is due."""
+        self.taken_us = MISSING
+        complete = self.lanes.collect(self.round)
+        if self.asked is not None and (complete or tick >= self.asked + self.every):
+            if not complete:
+                self.lanes.close_round(self.round)
+                self.late = self.lanes.late
+            samples = self.source.columns.row
+            self.block.append(row, samples)
+            self.samples += len(samples)
+            self.taken_us = self.lanes.took_us
+            self.asked = None
+        if self.asked is None and tick >= self.due:
+            self.source.refresh()
+            self.round += 1
+            self.lanes.ask(self.source.parts, self.round)
+            self.asked = tick
+            self.plan(tick)
+
+    def close(self) -> None:
+        """Close the source; a file that is being read is left to its worker."""
+        waiting = self.lanes.outstanding
+        self.lanes.close()
+        if not waiting:
+            self.source.close()
+
+
+def opened(source: Source, number: int, every: int, tick_ms: int, coverage: Channel) -> OpenSource:
+    """Return a source as it is to be sampled; ``number`` is its place among the sources."""
+    kind: Any = DetachedSource if source.detached else OpenSource
+    result: OpenSource = kind(source, every, number, tick_ms, coverage)
+    return result

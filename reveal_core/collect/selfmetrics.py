@@ -1,0 +1,81 @@
+"""What the collector says of itself: late and lost ticks, and what each source cost, missed and failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reveal_core.catalog import load_catalog, load_left_out
+from reveal_core.collect.columns import Columns
+from reveal_core.collect.loop import Tick
+from reveal_core.collect.opened import OpenSource
+from reveal_core.collect.segments import Block
+
+
+class SelfMetrics:
+    """The collector's own columns and block.
+
+    Parameters
+    ----------
+    tick_ms
+        Sampling interval.
+
+    Attributes
+    ----------
+    late_ticks, lost_ticks
+        Passes that began late, and that were skipped because their time had passed.
+    clock_steps
+        How often the wall clock was set.
+    """
+
+    def __init__(self, tick_ms: int) -> None:
+        self.columns = Columns("reveal", tick_ms, load_catalog(), load_left_out())
+        self.block = Block()
+        self.late_ticks = 0
+        self.lost_ticks = 0
+        self.clock_steps = 0
+        self._ticks = [
+            self._slot(name) for name in ("late_ticks", "lost_ticks", "clock_steps", "clock_step", "interval")
+        ]
+        self._per_source: dict[str, tuple[int, int, int]] = {}
+
+    def _slot(self, metric: str, source: str = "", period_ms: int | None = None) -> int:
+        slot = self.columns.add(f"reveal.{metric}", source, period_ms=period_ms)
+        if slot is None:
+            raise ValueError(f"reveal.{metric} is not in the catalogue")
+        return slot
+
+    def record(self, tick: Tick, row: int, sources: Sequence[OpenSource]) -> None:
+        """Note a tick, after its sources were read."""
+        self.late_ticks += tick.late
+        self.lost_ticks += tick.lost
+        self.clock_steps += tick.step_ns != 0
+        own = self.columns.row
+        late, lost, steps, step, interval = self._ticks
+        own[late], own[lost], own[steps] = self.late_ticks, self.lost_ticks, self.clock_steps
+        own[step] = tick.step_ns // 1_000_000
+        own[interval] = tick.interval_ms
+        for opened in sources:
+            slots = self._per_source.get(opened.source.name)
+            if slots is None:
+                slots = self._open(opened)
+            own[slots[0]] = opened.taken_us
+            own[slots[1]] = opened.late
+            own[slots[2]] = opened.failed
+        self.block.append(row, own)
+
+    def _open(self, opened: OpenSource) -> tuple[int, int, int]:
+        name = opened.source.name
+        slots = (
+            self._slot("read_time", name, opened.period_ms),
+            self._slot("late_reads", name),
+            self._slot("failed_reads", name),
+        )
+        self._per_source[name] = slots
+        return slots
+
+    def cut(self) -> Block:
+        """Return what was noted since the last cut, and begin anew."""
+        block = self.block
+        block.seal(self.columns)
+        self.block = Block()
+        return block
