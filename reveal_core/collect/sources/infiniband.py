@@ -1,0 +1,231 @@
+"""Ports of InfiniBand and RoCE adapters, by ``/sys/class/infiniband``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.parts import Part
+from reveal_core.collect.source import Source
+from reveal_core.collect.valuefiles import ValueFiles, Values, count
+
+FOLDER = "sys/class/infiniband"
+COUNTERS = ("counters", "counters_ext", "hw_counters")
+"""Folders of a port's counters: of the port as the InfiniBand specification has them, their older 64-bit
+form, and of the adapter as its vendor has them.
+"""
+MAX_PORTS = 32
+"""Virtual functions are ports too; more than these are not read."""
+DISCOVERY_MS = 5000
+
+FAST = frozenset(
+    {
+        *("port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets", "port_xmit_wait"),
+        *("port_xmit_data_64", "port_rcv_data_64", "port_xmit_packets_64", "port_rcv_packets_64"),
+        *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err", "out_of_buffer"),
+        *("np_cnp_sent", "np_ecn_marked_roce_packets", "rp_cnp_handled", "roce_adp_retrans"),
+        *("roce_slow_restart", "duplicate_request"),
+        # Adapters of Amazon (efa), Broadcom (bnxt_re) and Intel (irdma).
+        *("tx_bytes", "rx_bytes", "tx_pkts", "rx_pkts", "rdma_read_bytes", "rdma_write_bytes"),
+        *("retrans_bytes", "retrans_pkts", "retrans_timeout_events"),
+        *("to_retransmits", "seq_err_naks_rcvd", "rnr_naks_rcvd", "rx_roce_discards", "tx_roce_discards"),
+        *("oos_drop_count", "rx_cnp_pkts", "tx_cnp_pkts", "rx_ecn_marked_pkts"),
+        *("cnpSent", "cnpHandled", "RxECNMrkd", "tcpRetransSegs"),
+    }
+)
+"""Counters of traffic, retransmission and congestion, which move with the work.
+
+Each file of ``counters`` is a command to the adapter's firmware, so the others are read ten times less often.
+"""
+WIDTHS = {
+    "symbol_error": 16,
+    "link_error_recovery": 8,
+    "link_downed": 8,
+    "port_rcv_errors": 16,
+    "port_rcv_remote_physical_errors": 16,
+    "port_rcv_switch_relay_errors": 16,
+    "port_xmit_discards": 16,
+    "port_xmit_constraint_errors": 8,
+    "port_rcv_constraint_errors": 8,
+    "local_link_integrity_errors": 4,
+    "excessive_buffer_overrun_errors": 4,
+    "VL15_dropped": 16,
+    "port_xmit_data": 32,
+    "port_rcv_data": 32,
+    "port_xmit_packets": 32,
+    "port_rcv_packets": 32,
+    "port_xmit_wait": 32,
+}
+"""Bits of the port counters of the InfiniBand specification (PortCounters, 16.1.3.5): they do not wrap but
+stay at their largest value. Newer adapters count traffic in 64 bits instead.
+"""
+STOPPED = {name: 2**bits - 1 for name, bits in WIDTHS.items()}
+
+
+def _code(value: bytes | None) -> int:
+    """Return the number of a state such as ``4: ACTIVE``."""
+    return MISSING if value is None else count(value.partition(b":")[0])
+
+
+def _rate(value: bytes | None) -> int:
+    """Return a rate such as ``2.5 Gb/sec (1X SDR)`` in bit/s."""
+    words = value.split() if value is not None else []
+    if len(words) < 2 or words[1] != b"Gb/sec":
+        return MISSING
+    whole, _, tenth = words[0].partition(b".")
+    if not whole.isdigit() or not (tenth.isdigit() or not tenth) or len(tenth) > 1 or len(whole) > 6:
+        return MISSING
+    return int(whole) * 10**9 + (int(tenth) * 10**8 if tenth else 0)
+
+
+LEVELS = {"state": _code, "phys_state": _code, "rate": _rate}
+"""Files of a port that are no counters."""
+
+
+class PortPart(Part):
+    """Some files of one port.
+
+    Parameters
+    ----------
+    path
+        Folder of the port.
+    columns
+        Where the values go.
+    instance
+        ``adapter:port``.
+    names
+        The files, relative to the folder; those that the catalogue does not know are not read.
+    """
+
+    def __init__(self, path: Path, columns: Columns, instance: str, names: list[str]) -> None:
+        found = [
+            (name, field, slot)
+            for name in names
+            if (slot := columns.add(f"ib.{(field := Path(name).name)}", instance)) is not None
+        ]
+        super().__init__(ValueFiles(path, [name for name, _, _ in found]), columns)
+        self.instance = instance
+        self.fields = [field for _, field, _ in found]
+        self.slots = [slot for _, _, slot in found]
+        self.owned.update(self.slots)
+        self.last: Values = ()
+        self.stopped: set[str] = set()
+
+    def parse(self, data: Values) -> None:
+        """See `Part.parse`."""
+        row = self.columns.row
+        last: Values = (b"",) * len(data) if self.seen is None else self.last
+        for place, value in enumerate(data):
+            if value != last[place] or value == b"":
+                row[self.slots[place]] = self._number(self.fields[place], value)
+        self.last = data
+
+    def _number(self, field: str, value: bytes | None) -> int:
+        if field in LEVELS:
+            return LEVELS[field](value)
+        number = count(value)
+        if number != STOPPED.get(field):
+            self.stopped.discard(field)
+            return number
+        self.stopped.add(field)
+        # The last error was counted still; of traffic a counter that stands says that there is none.
+        return MISSING if WIDTHS[field] == 32 else number
+
+
+class PortSource(Source):
+    """Some files of every port, found anew every few seconds."""
+
+    detached = True
+    fast: ClassVar[bool]
+    """Whether it reads what moves with the work, or the rest."""
+
+    def __init__(self, root: Path, columns: Columns) -> None:
+        super().__init__(root, columns)
+        self.ports: dict[str, PortPart] = {}
+        self.left_out = 0
+        self.reads_to_discovery = 0
+
+    def probe(self) -> str | None:
+        """See `Source.probe`."""
+        folder = self.path(FOLDER)
+        if next(self._found(), None) is None:
+            return (
+                f"{folder} holds no port: there is no InfiniBand or RoCE card, or its driver is not loaded: "
+                "modprobe mlx5_ib for NVIDIA's"
+            )
+        return None
+
+    def open(self) -> None:
+        """See `Source.open`."""
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Source.notes`."""
+        notes = [
+            f"{instance}: {', '.join(sorted(part.stopped))} stand at their largest value and count no more: "
+            f"perfquery -R clears them"
+            for instance, part in self.ports.items()
+            if part.stopped
+        ]
+        if self.left_out:
+            notes.append(f"{self.left_out} more ports are there than the {MAX_PORTS} that are read")
+        return notes
+
+    def refresh(self) -> None:
+        """See `Source.refresh`."""
+        if self.reads_to_discovery > 0:
+            self.reads_to_discovery -= 1
+            return
+        self.reads_to_discovery = max(1, DISCOVERY_MS // self.columns.period_ms) - 1
+        found = dict(sorted(self._found(), key=lambda port: port[0]))
+        self.left_out = max(0, len(found) - MAX_PORTS)
+        for instance in self.ports.keys() - found.keys():
+            self.ports.pop(instance).close()
+        for instance, path in list(found.items())[:MAX_PORTS]:
+            if instance not in self.ports and (names := self._names(path)):
+                self.ports[instance] = PortPart(path, self.columns, instance, names)
+        self.parts = [part for part in self.ports.values() if part.slots]
+
+    def _found(self) -> Iterator[tuple[str, Path]]:
+        """Yield name and folder of each port."""
+        for adapter in _entries(self.path(FOLDER)):
+            for port in _entries(self.path(FOLDER) / adapter / "ports"):
+                yield f"{adapter}:{port}", self.path(FOLDER) / adapter / "ports" / port
+
+    def _names(self, path: Path) -> list[str]:
+        names = [
+            f"{folder}/{name}"
+            for folder in COUNTERS
+            for name in _entries(path / folder)
+            if (name in FAST) == self.fast
+        ]
+        if not self.fast:
+            names += [name for name in LEVELS if (path / name).exists()]
+        return names
+
+
+class InfinibandSource(PortSource):
+    """Traffic, retransmissions and congestion of each port."""
+
+    name = "infiniband"
+    period_ms = 100
+    fast = True
+
+
+class InfinibandDetailSource(PortSource):
+    """State, rate and all other counters of each port."""
+
+    name = "infiniband_detail"
+    period_ms = 1000
+    fast = False
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return what a folder holds, in order; nothing if it is not there."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
