@@ -26,6 +26,8 @@ FAMILIES = {
         "thermal",
     ),
     *("power", "net", "softnet", "sockstat", "tcp", "tcpext", "udp", "icmp", "ip", "ipext", "reveal"),
+    *("hugepages", "edac", "nvme", "scsi", "md", "fs", "nfs", "lustre"),
+    *("perf", "cstate", "throttle", "hwmon"),
 }
 
 

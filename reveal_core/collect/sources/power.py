@@ -1,20 +1,27 @@
-"""Energy used by the processors."""
+"""Energy used by processors and other parts that measure it."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Iterator
+from functools import partial
 from pathlib import Path
 
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile, read_text
+from reveal_core.collect.hotplug import HotplugSource, MakeParts
 from reveal_core.collect.parts import Part
-from reveal_core.collect.source import Source
 
 FOLDER = "sys/class/powercap"
+SENSORS = "sys/class/hwmon"
+PER_CORE = "Ecore"
+"""Begins the label of a core's own sensor in the driver amd_energy: reading one interrupts that core."""
 
 
 class EnergyPart(Part):
-    """``energy_uj`` of a RAPL domain. It wraps at a range of its own, so the wrap is unrolled here."""
+    """``energy_uj`` of a RAPL domain. It wraps at a range of its own, so the wrap is unrolled here; a sensor
+    without a range, of hwmon, does not wrap.
+    """
 
     def __init__(self, file: HostFile, columns: Columns, domain: str, wraps_at: int) -> None:
         super().__init__(file, columns)
@@ -33,13 +40,18 @@ class EnergyPart(Part):
             self.columns.row[self.slot] = value + self.offset
 
 
-class PowerSource(Source):
-    """RAPL domains."""
+class PowerSource(HotplugSource):
+    """RAPL domains, of Intel's processors and, since Linux 5.8, of AMD's, and hwmon's energy sensors
+    (amd_energy, cards of AMD and Intel, boards that measure).
+
+    A driver that is loaded late, or a card that is plugged in, is found while the collector runs.
+    """
 
     name = "power"
     period_ms = 1000
 
     def _domains(self) -> list[tuple[str, Path]]:
+        """Return name and file of each domain; a name that is not unique gets the folder's."""
         found = []
         for folder in sorted(self.path(FOLDER).glob("*-rapl:*")):
             parent = folder.name.rsplit(":", 1)[0]
@@ -47,6 +59,12 @@ class PowerSource(Source):
             if parent.count(":"):  # a part of a package: say of which
                 name = f"{read_text(folder.parent / parent / 'name') or parent}:{name}"
             found.append((name, folder.name, folder / "energy_uj"))
+        for file in sorted(self.path(SENSORS).glob("hwmon*/energy*_input")):
+            sensor = file.name.removesuffix("_input")
+            label = read_text(file.parent / f"{sensor}_label") or sensor
+            if not label.startswith(PER_CORE):
+                device = read_text(file.parent / "name") or file.parent.name
+                found.append((f"{device}:{label}".replace(" ", "_"), file.parent.name, file))
         shared = Counter(name for name, _, _ in found)
         return [(name if shared[name] == 1 else f"{name}@{folder}", file) for name, folder, file in found]
 
@@ -54,14 +72,19 @@ class PowerSource(Source):
         """See `Source.probe`."""
         domains = self._domains()
         if not domains:
-            return f"{self.path(FOLDER)} holds no RAPL domain: usual in virtual machines"
+            return (
+                f"{self.path(FOLDER)} holds no RAPL domain and {self.path(SENSORS)} no energy sensor: usual "
+                "in virtual machines, else modprobe intel_rapl_msr"
+            )
         return self.missing(
             *(str(file.relative_to(self.root)) for _, file in domains), hint="energy_uj needs root"
         )
 
-    def open(self) -> None:
-        """See `Source.open`."""
-        for domain, file in self._domains():
-            range_ = read_text(file.parent / "max_energy_range_uj") or ""
-            wraps_at = int(range_) if range_.isdigit() else 0
-            self.parts.append(EnergyPart(HostFile(file, whole=True), self.columns, domain, wraps_at))
+    def find(self) -> dict[Hashable, MakeParts]:
+        """See `HotplugSource.find`."""
+        return {(domain, file): partial(self._parts, domain, file) for domain, file in self._domains()}
+
+    def _parts(self, domain: str, file: Path) -> Iterator[Part]:
+        range_ = read_text(file.parent / "max_energy_range_uj") or ""
+        wraps_at = int(range_) if range_.isdigit() else 0
+        yield EnergyPart(HostFile(file, whole=True), self.columns, domain, wraps_at)
