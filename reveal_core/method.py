@@ -8,6 +8,7 @@ from datetime import datetime
 
 from reveal_core.attribute.build import build_incidents
 from reveal_core.features.derived import add_derived
+from reveal_core.features.pace import even_pace
 from reveal_core.features.rates import physical_series
 from reveal_core.features.windowing import channel_windows, instance_space, roll_up_space
 from reveal_core.incidents import Incident
@@ -32,7 +33,7 @@ class Analysis:
 
 def build_series(telemetry: Telemetry) -> Series:
     """Return physical values and derived metrics of a host's telemetry."""
-    return add_derived(physical_series(telemetry))
+    return add_derived(physical_series(even_pace(telemetry)))
 
 
 def build_windows(

@@ -10,6 +10,11 @@ import polars as pl
 from reveal_core.channels import Channel
 
 
+BOOT_COLUMN = "boot"
+SPARSE_GRID = "reveal.sparse_grid"
+"""Channel that is 1 at the ticks that sparse sampling keeps to, whatever the pace was at the time."""
+
+
 @dataclass(frozen=True)
 class Telemetry:
     """Raw samples of one host, as collected.
@@ -21,7 +26,8 @@ class Telemetry:
     frame
         ``ts`` (``Datetime("ns", "UTC")``), ``mono`` (``Int64``, ns since boot), then a column per channel:
         counters raw (``Int64``), gauges ``Float32``. Sorted by ``ts``. A null is a sample that is missing. A
-        channel that only some segments hold is null elsewhere.
+        channel that only some segments hold is null elsewhere. Where the rows come from more than one boot of
+        the host, ``boot`` (``Int32``) after ``mono`` tells them apart.
     channels
         By column name.
     facts

@@ -27,6 +27,7 @@ class DecodedSegment:
     frame: pl.DataFrame
     channels: dict[str, Channel]
     facts: dict[str, Any]
+    boot: str = ""
 
 
 def to_ns(time: datetime) -> int:
@@ -92,7 +93,8 @@ def decode_segment(data: bytes, columns: Sequence[str] | None = None) -> Decoded
     if not isinstance(facts, dict):
         raise ValueError("segment metadata is malformed: facts are no mapping")
     read = set(wanted)
-    return DecodedSegment(frame, {c.name: c for c in table_of_channels if c.name in read}, facts)
+    channels = {c.name: c for c in table_of_channels if c.name in read}
+    return DecodedSegment(frame, channels, facts, str(head.get("boot", "")))
 
 
 def _check_columns(names: list[str], channels: list[Channel]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import polars as pl
@@ -11,7 +11,7 @@ import polars as pl
 from reveal_core.channels import Channel
 from reveal_core.errors import UsageError
 from reveal_core.incidents import iso
-from reveal_core.telemetry import Telemetry
+from reveal_core.telemetry import BOOT_COLUMN, Telemetry
 from storage.backend import Backend
 from storage.decode import TIME_COLUMNS, DecodedSegment, decode_segment, to_ns
 from storage.hosts import extent, hosts
@@ -70,7 +70,7 @@ def read_telemetry(
                 continue
             frame = segment.frame.filter((time >= low) & (time < high))
             if frame.height:
-                decoded.append((key, DecodedSegment(frame, segment.channels, segment.facts)))
+                decoded.append((key, replace(segment, frame=frame)))
     if not decoded:
         raise UsageError(_why_nothing(backend, host, start, end, bad))
     return _combine(host, decoded, bad)
@@ -122,8 +122,15 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
         segment.frame.cast({n: types[n] for n, dtype in segment.frame.schema.items() if types[n] != dtype})
         for _, segment in decoded
     ]
+    boots = {boot: number for number, boot in enumerate(dict.fromkeys(s.boot for _, s in decoded))}
+    if len(boots) > 1:  # counters of one boot say nothing about those of another
+        frames = [
+            frame.with_columns(pl.lit(boots[segment.boot], pl.Int32).alias(BOOT_COLUMN))
+            for frame, (_, segment) in zip(frames, decoded, strict=True)
+        ]
     frame = _one_row_each(pl.concat(frames, how="diagonal"))
-    order = [*TIME_COLUMNS, *(name for name in frame.columns if name not in TIME_COLUMNS)]
+    heads = [*TIME_COLUMNS, BOOT_COLUMN] if len(boots) > 1 else [*TIME_COLUMNS]
+    order = [*heads, *(name for name in frame.columns if name not in heads)]
     telemetry = Telemetry(host, frame.select(order), channels, decoded[-1][1].facts)
     return TelemetryRead(telemetry, [key for key, _ in decoded], bad, [notes[name] for name in sorted(notes)])
 

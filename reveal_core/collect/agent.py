@@ -56,7 +56,10 @@ class CollectStats:
 
 
 def open_sources(
-    root: Path = Path("/"), tick_ms: int = 100, names: tuple[str, ...] | None = None
+    root: Path = Path("/"),
+    tick_ms: int = 100,
+    names: tuple[str, ...] | None = None,
+    sparse_every: int | None = None,
 ) -> Collector:
     """Return a collector with every source that is here opened and read once; close it when done.
 
@@ -68,13 +71,15 @@ def open_sources(
         Sampling interval in milliseconds.
     names
         Sources to use; None for all.
+    sparse_every
+        Where the interval follows the host: how many ticks apart the ticks of its sparse grid are.
 
     Raises
     ------
     UsageError
         If the root is no folder or a source is not known.
     """
-    return Collector(root, tick_ms, names)
+    return Collector(root, tick_ms, names, sparse_every)
 
 
 def run_collector(
@@ -132,7 +137,8 @@ def run_collector(
     check_interval(interval_s)
     used_before = cpu_seconds()
     clock = clock or SystemClock()
-    collector = open_sources(root, max(1, round(interval_s * 1000)), sources)
+    tick_ms = max(1, round(interval_s * 1000))
+    collector = open_sources(root, tick_ms, sources, pace.calm_stride if pace else None)
     if not collector.opened:
         reasons = list(collector.absent.values())
         raise UnavailableError(f"{root}: no source is here, the first because {reasons[0]}")

@@ -14,7 +14,7 @@ from reveal_core.catalog import load_catalog, load_left_out
 from reveal_core.channels import Channel
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.loop import Tick
-from reveal_core.collect.opened import OpenSource, opened
+from reveal_core.collect.opened import OpenSource, wrap
 from reveal_core.collect.segments import Batch
 from reveal_core.collect.selfmetrics import SelfMetrics
 from reveal_core.collect.source import Source
@@ -98,6 +98,8 @@ class Collector:
         Sampling interval; a source's period is its own, rounded up to a multiple of this.
     names
         Sources to use; None for all.
+    sparse_every
+        As in `SelfMetrics`.
 
     Raises
     ------
@@ -105,7 +107,13 @@ class Collector:
         If a source is not known, or the root is no folder.
     """
 
-    def __init__(self, root: Path, tick_ms: int, names: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        tick_ms: int,
+        names: tuple[str, ...] | None = None,
+        sparse_every: int | None = None,
+    ) -> None:
         if not root.is_dir():
             raise UsageError(f"{root} is not a folder: --root names where the host's proc and sys are")
         known = [source.name for source in SOURCES]
@@ -115,7 +123,7 @@ class Collector:
         self.root = root
         self.tick_ms = tick_ms
         self.kinds = [kind for kind in SOURCES if names is None or kind.name in names]
-        self.own = SelfMetrics(tick_ms)
+        self.own = SelfMetrics(tick_ms, sparse_every)
         self.opened: list[OpenSource] = []
         self.absent: dict[str, str] = {}
         self.starting: dict[str, Start] = {}
@@ -160,7 +168,7 @@ class Collector:
         order = [kind.name for kind in self.kinds]
         every = source.columns.period_ms // self.tick_ms
         coverage = load_catalog()["reveal.coverage"].channel(name, "reveal", source.columns.period_ms)
-        self.opened.append(opened(source, order.index(name), every, self.tick_ms, coverage))
+        self.opened.append(wrap(source, order.index(name), every, self.tick_ms, coverage))
         self.opened.sort(key=lambda opened: order.index(opened.source.name))
 
     @property

@@ -18,7 +18,7 @@ from reveal_core.collect.parts import Part
 MAX_BACKOFF_S = 60.0
 """A lane that fails or is late again and again is asked at least this often."""
 RUN_S = 2.0
-"""A read that runs longer than this is taken to hang: the worker is left to it, and another takes its work."""
+"""A read that runs longer is taken to hang: the worker is left to it, and another takes over its work."""
 
 
 class Lane:
@@ -158,7 +158,7 @@ class Lanes:
         return not waiting
 
     def close_round(self, number: int) -> None:
-        """Go on without those that have not come: their samples are missing, and they are asked less often."""
+        """Leave those that have not come; their samples are missing, and they are asked less often."""
         for lane in self.lanes.values():
             if lane.outstanding and not lane.overdue:
                 lane.overdue = True

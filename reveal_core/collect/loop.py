@@ -127,8 +127,8 @@ def ticks(
         Ends it. The event is asked, not waited for: a signal handler may set it at any moment without the
         risk of finding its lock taken.
     stride
-        Asked after each tick: of the grid only every so many-th is a tick. Longer strides keep to multiples of
-        themselves, so that what is sampled densely holds what would have been sampled sparsely.
+        Asked after each tick: of the grid only every so many-th is a tick. A stride keeps to its multiples,
+        so that what is sampled densely holds what would have been sampled sparsely.
     """
     interval = round(interval_s * 1e9)
     wall_clock = WallClock(clock)

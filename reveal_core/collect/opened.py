@@ -177,7 +177,7 @@ class DetachedSource(OpenSource):
             self.source.close()
 
 
-def opened(source: Source, number: int, every: int, tick_ms: int, coverage: Channel) -> OpenSource:
+def wrap(source: Source, number: int, every: int, tick_ms: int, coverage: Channel) -> OpenSource:
     """Return a source as it is to be sampled; ``number`` is its place among the sources."""
     kind: Any = DetachedSource if source.detached else OpenSource
     result: OpenSource = kind(source, every, number, tick_ms, coverage)

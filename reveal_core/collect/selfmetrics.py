@@ -18,6 +18,8 @@ class SelfMetrics:
     ----------
     tick_ms
         Sampling interval.
+    sparse_every
+        Where the interval follows the host: how many ticks apart the ticks of its sparse grid are.
 
     Attributes
     ----------
@@ -27,7 +29,7 @@ class SelfMetrics:
         How often the wall clock was set.
     """
 
-    def __init__(self, tick_ms: int) -> None:
+    def __init__(self, tick_ms: int, sparse_every: int | None = None) -> None:
         self.columns = Columns("reveal", tick_ms, load_catalog(), load_left_out())
         self.block = Block()
         self.late_ticks = 0
@@ -36,6 +38,8 @@ class SelfMetrics:
         self._ticks = [
             self._slot(name) for name in ("late_ticks", "lost_ticks", "clock_steps", "clock_step", "interval")
         ]
+        self._sparse_every = sparse_every
+        self._sparse = self._slot("sparse_grid") if sparse_every else -1
         self._per_source: dict[str, tuple[int, int, int]] = {}
 
     def _slot(self, metric: str, source: str = "", period_ms: int | None = None) -> int:
@@ -54,6 +58,8 @@ class SelfMetrics:
         own[late], own[lost], own[steps] = self.late_ticks, self.lost_ticks, self.clock_steps
         own[step] = tick.step_ns // 1_000_000
         own[interval] = tick.interval_ms
+        if self._sparse_every:
+            own[self._sparse] = tick.number % self._sparse_every == 0
         for opened in sources:
             slots = self._per_source.get(opened.source.name)
             if slots is None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from reveal_core.catalog import Metric, load_catalog
 from reveal_core.channels import Channel, channel_name
-from reveal_core.telemetry import Series, Telemetry
+from reveal_core.telemetry import BOOT_COLUMN, Series, Telemetry
 
 CHANGE_SUFFIX = ".change"
 """A stock ``meminfo.Cached`` is judged by ``meminfo.Cached.change``, its increase per second."""
@@ -73,8 +73,8 @@ def physical_series(telemetry: Telemetry) -> Series:
 
     Notes
     -----
-    Intervals come from ``mono``, so a step of the wall clock changes no rate. The first sample of a counter
-    has none.
+    Intervals come from ``mono``, and each boot is taken by itself in the order of ``mono``, so neither a step
+    of the wall clock nor a reboot makes a rate. The first sample of a counter has none.
     """
     catalog = load_catalog()
     seconds = pl.col("mono").cast(pl.Float64) / 1e9
@@ -102,5 +102,7 @@ def physical_series(telemetry: Telemetry) -> Series:
             expressions.append(
                 pl.when(elapsed > 0).then((value - last) / elapsed).otherwise(None).alias(derived)
             )
-    frame = telemetry.frame.select(expressions)
-    return Series(telemetry.host, frame, channels, telemetry.facts)
+    frame = telemetry.frame
+    boots = frame.partition_by(BOOT_COLUMN) if BOOT_COLUMN in frame.columns else [frame]
+    rates = pl.concat([boot.sort("mono").select(expressions) for boot in boots]).sort("ts")
+    return Series(telemetry.host, rates, channels, telemetry.facts)

@@ -1,0 +1,59 @@
+"""Telemetry whose sampling interval followed the host, brought to one interval."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from reveal_core.telemetry import BOOT_COLUMN, SPARSE_GRID, Telemetry
+
+PACE_METRICS = (SPARSE_GRID, "reveal.interval")
+"""They tell how the host was sampled, which is over once it is brought to one interval."""
+
+
+def is_adaptive(telemetry: Telemetry) -> bool:
+    """Return whether the sampling interval followed what the host did."""
+    return SPARSE_GRID in telemetry.frame.columns
+
+
+def even_pace(telemetry: Telemetry) -> Telemetry:
+    """Return telemetry at the sparse interval throughout, where its interval changed as time went on.
+
+    A rate over 100 ms is more ragged than one over 600 ms, so a window of dense samples would look strange by
+    its spread alone. What was sampled densely is therefore thinned to the ticks that sparse sampling would
+    have made: each keeps its own samples, and of channels that were read between two of them the latest.
+    Counters lose nothing by it. Telemetry with one interval is returned as it is.
+    """
+    if not is_adaptive(telemetry):
+        return telemetry
+    time = [name for name in ("ts", "mono", BOOT_COLUMN) if name in telemetry.frame.columns]
+    keys = ["__step", *([BOOT_COLUMN] if BOOT_COLUMN in time else [])]
+    ordered = telemetry.frame.sort([*keys[1:], "mono"])
+    kept = pl.col(SPARSE_GRID) != 0  # null where a segment was sampled at one interval: every row is kept
+    marked = ordered.with_columns(kept.fill_null(True).alias("__kept"))
+    # A row belongs to the next one that is kept: what was read since the last one is told there.
+    marked = marked.with_columns(
+        pl.col("__kept").cast(pl.Int64).cum_sum(reverse=True).alias("__step"),
+    )
+    thinned = (
+        marked.group_by(keys, maintain_order=True)
+        .agg(
+            pl.col("__kept").last(),
+            *(pl.col(name).last() for name in time if name != BOOT_COLUMN),
+            *(pl.col(n).drop_nulls().last() for n in telemetry.frame.columns if n not in time),
+        )
+        .filter("__kept")
+    )
+    channels = {
+        name: replace(channel, period_ms=max(channel.period_ms, _sparse_ms(telemetry)))
+        for name, channel in telemetry.channels.items()
+        if channel.metric not in PACE_METRICS
+    }
+    columns = [name for name in telemetry.frame.columns if name in channels or name in time]
+    return replace(telemetry, frame=thinned.select(columns).sort("ts"), channels=channels)
+
+
+def _sparse_ms(telemetry: Telemetry) -> int:
+    calm = telemetry.facts.get("calm_ms")
+    return int(calm) if isinstance(calm, (int, float)) else 1
