@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from flows.settings import ADAPTIVE
 from reveal_core.errors import UsageError
 from reveal_core.timespec import parse_duration
 from tasks.collecting import collect_apart
@@ -24,7 +25,7 @@ def collect_telemetry(
     run: Runner, *, store: str, host: str | None, duration: str | None, interval: str, segment: str, root: str
 ) -> dict[str, Any]:
     """Collect a host's telemetry for a while, in a process of its own."""
-    for text in filter(None, (duration, interval, segment)):
+    for text in filter(None, (duration, None if interval == ADAPTIVE else interval, segment)):
         parse_duration(text)
     return dict(
         run.call(

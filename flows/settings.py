@@ -21,15 +21,38 @@ from pydantic_settings import (
 from reveal_core.errors import UsageError
 
 DEFAULT_STORE = "./reveal-data"
+ADAPTIVE = "adaptive"
+"""In place of a sampling interval: it follows what the host does."""
 
 
 class CollectSettings(BaseModel, extra="forbid"):
     """How the collector samples: ``REVEAL_COLLECT__INTERVAL`` and so on."""
 
     host: str | None = Field(default=None, description="The host's label; the host name if not given.")
-    interval: str = Field(default="100ms", description="Time between two samples.")
+    interval: str = Field(
+        default="100ms", description="Time between two samples, or adaptive to follow what the host does."
+    )
     segment: str = Field(default="60s", description="Length of a segment: what a power cut can lose.")
     root: Path = Field(default=Path("/"), description="Where /proc and /sys are looked for.")
+    spool: Path | None = Field(
+        default=None,
+        description="Folder for segments while a remote store is away; $STATE_DIRECTORY/spool, else "
+        "~/.local/state/reveal/spool, if not given.",
+    )
+    spool_mib: int = Field(default=1024, ge=1, description="Bound of the spool; beyond, the oldest go.")
+    metrics: str | None = Field(
+        default=None, description="HOST:PORT where the agent's own health is served to Prometheus."
+    )
+
+    def spool_folder(self) -> Path:
+        """Return the folder of the spool; systemd names the state directory of a service."""
+        if self.spool is not None:
+            return self.spool
+        state = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+        if state:
+            return Path(state) / "spool"
+        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        return Path(base).expanduser() / "reveal/spool"
 
 
 class MethodSettings(BaseModel, extra="forbid"):

@@ -6,33 +6,136 @@ This module is what the agent runs, so it imports no data frames, no orchestrato
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reveal_core.collect.agent import default_host, run_collector
+from reveal_core.collect.agent import Collector, default_host, run_collector
 from reveal_core.errors import RevealError, UnavailableError, UsageError
 from reveal_core.segment import Segment
+from storage.spool import MAX_BYTES, Spool, Uploader
 from storage.store import Store
 from tasks.tethered import tethered
 
+FLUSH_S = 3.0
+"""How long the last segments may take to the store before they are left in the spool."""
+MAX_KEYS = 10_000
+"""Keys of stored segments that a run remembers: a week of one a minute."""
 EXIT_GRACE_S = 60.0
 """How long a collector may take to flush its last segment before it is killed."""
+
+log = logging.getLogger(__name__)
+
+
+class SegmentSink:
+    """Where segments go: into the store, or into a spool until the store is there.
+
+    Parameters
+    ----------
+    store
+        The store.
+    spool
+        For a store that may be away; None puts segments into the store at once.
+    on_stored
+        Called with key and bytes of each segment that is safely stored.
+
+    Attributes
+    ----------
+    keys, bytes
+        The latest segments that were stored, and how much all of them hold.
+    """
+
+    def __init__(
+        self, store: Store, spool: Spool | None, on_stored: Callable[[str, int], None] | None = None
+    ) -> None:
+        self.store = store
+        self.spool = spool
+        self.keys: deque[str] = deque(maxlen=MAX_KEYS)
+        self.bytes = 0
+        self.segments = 0
+        self._on_stored = on_stored
+        self.uploader = Uploader(spool, store, self._stored) if spool is not None else None
+
+    def put(self, segment: Segment) -> None:
+        """Take a segment; when this returns it is on a disk or in the store."""
+        if self.spool is None or self.uploader is None:
+            self._stored(self.store.put_segment(segment), len(segment.data))
+        else:
+            self.spool.add(segment)
+            self.uploader.notify()
+
+    def finish(self, timeout_s: float) -> int:
+        """Return how many segments wait in the spool after they had some time to go."""
+        return self.uploader.finish(timeout_s) if self.uploader is not None else 0
+
+    def _stored(self, key: str, size: int) -> None:
+        self.keys.append(key)
+        self.bytes += size
+        self.segments += 1
+        if self._on_stored:
+            self._on_stored(key, size)
+
+
+def open_sink(
+    store: str,
+    *,
+    spool: str | None,
+    spool_bytes: int = MAX_BYTES,
+    may_wait: bool = False,
+    on_stored: Callable[[str, int], None] | None = None,
+) -> SegmentSink:
+    """Return where the segments go.
+
+    Parameters
+    ----------
+    store
+        Root of the store.
+    spool
+        Folder for segments that wait for a store that is not on this machine's disk; None for no spool.
+    spool_bytes
+        Its bound.
+    may_wait
+        Begin although the store is away: the spool takes what comes.
+    on_stored
+        As in `SegmentSink`.
+
+    Raises
+    ------
+    UnavailableError
+        If store or spool cannot be written.
+    """
+    target = Store(store)
+    if target.backend.local or spool is None:
+        target.check(write=True)
+        return SegmentSink(target, None, on_stored)
+    keep = Spool(Path(spool), spool_bytes)
+    try:
+        target.check(write=True)
+    except UnavailableError as error:
+        if not may_wait:
+            raise
+        log.warning("%s; segments wait in %s", error, spool)
+    return SegmentSink(target, keep, on_stored)
 
 
 def collect(
     store: str,
     *,
     host: str | None,
-    interval_s: float,
+    interval_s: float | None,
     duration_s: float | None,
     segment_s: float,
     root: str = "/",
+    spool: str | None = None,
+    spool_bytes: int = MAX_BYTES,
     stop: threading.Event | None = None,
     on_stored: Callable[[str, int], None] | None = None,
+    watch: Callable[[Collector, SegmentSink], None] | None = None,
 ) -> dict[str, Any]:
     """Collecting telemetry.
 
@@ -43,21 +146,27 @@ def collect(
     host
         The host's label; its host name if None.
     interval_s, segment_s
-        Seconds between samples, and seconds that one segment holds.
+        Seconds between samples, None to follow what the host does; and seconds that one segment holds.
     duration_s
         Seconds to collect; None goes on until ``stop`` is set.
     root
         Where ``/proc`` and ``/sys`` are looked for.
+    spool, spool_bytes
+        Folder, and its bound, for segments that wait for a store that is not on this machine's disk; without
+        one they wait in memory.
     stop
         Set by whoever wants to end it early; what was sampled is still stored.
     on_stored
         Called with key and bytes of each segment that is safely stored.
+    watch
+        Called once with the collector and the sink, by whoever wants to tell of their health.
 
     Returns
     -------
     dict
         ``host``, ``ticks``, ``late_ticks``, ``lost_ticks``, ``channels``, ``segments`` (keys), ``bytes``,
-        ``cpu_seconds``, ``rss_bytes``.
+        ``cpu_seconds``, ``rss_bytes``, ``samples``, ``spooled`` (segments that wait in the spool) and
+        ``given_up``.
 
     Raises
     ------
@@ -66,36 +175,33 @@ def collect(
     """
     if not Path(root).is_dir():
         raise UsageError(f"--root {root} is no folder")
-    target = Store(store)
-    target.check(write=True)
-    keys: list[str] = []
-    sizes: list[int] = []
-
-    def put(segment: Segment) -> None:
-        keys.append(target.put_segment(segment))
-        sizes.append(len(segment.data))
-        if on_stored:
-            on_stored(keys[-1], sizes[-1])
-
+    sink = open_sink(
+        store, spool=spool, spool_bytes=spool_bytes, may_wait=duration_s is None, on_stored=on_stored
+    )
     stats = run_collector(
         host=host or default_host(),
         interval_s=interval_s,
         duration_s=duration_s,
         root=Path(root),
         segment_s=segment_s,
-        on_segment=put,
+        on_segment=sink.put,
         stop=stop or threading.Event(),
+        watch=None if watch is None else lambda collector: watch(collector, sink),
     )
+    spooled = sink.finish(FLUSH_S)
     return {
         "host": stats.host,
         "ticks": stats.ticks,
         "late_ticks": stats.late_ticks,
         "lost_ticks": stats.lost_ticks,
         "channels": stats.channels,
-        "segments": keys,
-        "bytes": sum(sizes),
+        "segments": list(sink.keys),
+        "bytes": sink.bytes,
         "cpu_seconds": stats.cpu_seconds,
         "rss_bytes": stats.rss_bytes,
+        "samples": stats.samples,
+        "spooled": spooled,
+        "given_up": stats.given_up_segments + (sink.spool.given_up if sink.spool is not None else 0),
     }
 
 

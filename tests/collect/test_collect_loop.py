@@ -101,3 +101,32 @@ def test_it_wakes_from_a_long_sleep_when_told() -> None:
 def test_an_interval_that_cannot_be_kept_is_refused(interval: float) -> None:
     with pytest.raises(UsageError, match="too short"):
         check_interval(interval)
+
+
+def test_a_stride_keeps_to_its_multiples_and_loses_nothing() -> None:
+    clock = FakeClock()
+    strides = iter([1, 1, 6, 6, 1, 1, 6, 6, 6])
+    made = list(ticks(clock, 0.1, 30, threading.Event(), lambda: next(strides)))
+    assert [t.number for t in made] == [0, 1, 2, 6, 12, 13, 14, 18, 24]
+    assert sum(t.lost for t in made) == 0
+    assert [t.interval_ms for t in made] == [100, 100, 100, 600, 600, 100, 100, 600, 600]
+
+
+def test_a_sparse_tick_whose_time_has_passed_is_lost_once() -> None:
+    clock = FakeClock([0, 1_900 * MS])
+    made = list(ticks(clock, 0.1, 40, threading.Event(), lambda: 6))
+    assert [(t.number, t.lost) for t in made][:4] == [(0, 0), (6, 0), (24, 2), (30, 0)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(-7_200, 7_200)), max_size=5))
+def test_every_step_of_the_wall_clock_is_told_and_nothing_else_is(steps: list[tuple[int, int]]) -> None:
+    clock = FakeClock([70 * MS] * 10)  # work within a tick, between the clocks, is no step
+    moves: dict[int, int] = {}
+    for number, seconds in steps:
+        moves[number] = moves.get(number, 0) + seconds
+    told = {}
+    for tick in ticks(clock, 0.1, 11, threading.Event()):
+        if tick.step_ns:
+            told[tick.number - 1] = round(tick.step_ns / 1e9)
+        clock.wall_offset += moves.get(tick.number, 0) * 10**9
+    assert told == {number: seconds for number, seconds in moves.items() if seconds}
