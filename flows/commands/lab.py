@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from flows import options
-from flows.commands.collecting import stop_on_signal
 from flows.output import emit, progress
+from flows.signals import signals
 from reveal_core.errors import UnavailableError
 from reveal_core.incidents import iso
 from reveal_core.timespec import parse_duration
@@ -69,13 +69,13 @@ def workload(
         raise UnavailableError(f"--dir {directory} is no folder")
     title = f"Workload running for {duration}" if duration else "Workload running until Ctrl-C"
     with (
-        stop_on_signal() as stop,
+        signals() as asked,
         progress("Starting the workload") as say,
         Workload(directory, seed=seed) as job,
     ):
         began = time.monotonic()
         say(f"{title}, over {job.transport}")
-        while not stop.wait(0.2) and (seconds is None or time.monotonic() - began < seconds):
+        while not asked.stop.wait(0.2) and (seconds is None or time.monotonic() - began < seconds):
             if not job.running:
                 raise UnavailableError("the workload ended by itself: one of its processes was killed")
         elapsed = time.monotonic() - began
@@ -111,8 +111,10 @@ def inject_command(
     from reveal_core.lab.workload import find_workload
 
     seconds = parse_duration(duration)
-    with stop_on_signal() as stop, progress(f"Injecting {fault} for {duration}"):
-        run = inject(fault, duration_s=seconds, intensity=intensity, workload=find_workload(), stop=stop)
+    with signals() as asked, progress(f"Injecting {fault} for {duration}"):
+        run = inject(
+            fault, duration_s=seconds, intensity=intensity, workload=find_workload(), stop=asked.stop
+        )
     result: dict[str, Any] = {
         "fault": run.name,
         "onset": iso(run.onset),
