@@ -26,8 +26,9 @@ FAMILIES = {
         "thermal",
     ),
     *("power", "net", "softnet", "sockstat", "tcp", "tcpext", "udp", "icmp", "ip", "ipext", "reveal"),
+    *("ib", "nic", "link", "conntrack", "listen"),
     *("hugepages", "edac", "nvme", "scsi", "md", "fs", "nfs", "lustre"),
-    *("perf", "cstate", "throttle", "hwmon"),
+    *("gpu", "perf", "cstate", "throttle", "hwmon"),
 }
 
 

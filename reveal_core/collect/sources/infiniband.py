@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.hotplug import HotplugSource, MakeParts
 from reveal_core.collect.parts import Part
-from reveal_core.collect.source import Source
 from reveal_core.collect.valuefiles import ValueFiles, Values, count
 
 FOLDER = "sys/class/infiniband"
@@ -19,7 +20,6 @@ form, and of the adapter as its vendor has them.
 """
 MAX_PORTS = 32
 """Virtual functions are ports too; more than these are not read."""
-DISCOVERY_MS = 5000
 
 FAST = frozenset(
     {
@@ -135,67 +135,54 @@ class PortPart(Part):
         return MISSING if WIDTHS[field] == 32 else number
 
 
-class PortSource(Source):
-    """Some files of every port, found anew every few seconds."""
+class PortSource(HotplugSource):
+    """Some files of every port."""
 
     detached = True
+    rescan_ms = 5000
     fast: ClassVar[bool]
     """Whether it reads what moves with the work, or the rest."""
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
-        self.ports: dict[str, PortPart] = {}
         self.left_out = 0
-        self.reads_to_discovery = 0
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
         folder = self.path(FOLDER)
-        if next(self._found(), None) is None:
+        if next(self._ports(), None) is None:
             return (
                 f"{folder} holds no port: there is no InfiniBand or RoCE card, or its driver is not loaded: "
                 "modprobe mlx5_ib for NVIDIA's"
             )
         return None
 
-    def open(self) -> None:
-        """See `Source.open`."""
-
     @property
     def notes(self) -> list[str]:
         """See `Source.notes`."""
         notes = [
-            f"{instance}: {', '.join(sorted(part.stopped))} stand at their largest value and count no more: "
-            f"perfquery -R clears them"
-            for instance, part in self.ports.items()
-            if part.stopped
+            f"{part.instance}: {', '.join(sorted(part.stopped))} stand at their largest value and count no "
+            "more: perfquery -R clears them"
+            for part in self.parts
+            if isinstance(part, PortPart) and part.stopped
         ]
         if self.left_out:
             notes.append(f"{self.left_out} more ports are there than the {MAX_PORTS} that are read")
         return notes
 
-    def refresh(self) -> None:
-        """See `Source.refresh`."""
-        if self.reads_to_discovery > 0:
-            self.reads_to_discovery -= 1
-            return
-        self.reads_to_discovery = max(1, DISCOVERY_MS // self.columns.period_ms) - 1
-        found = dict(sorted(self._found(), key=lambda port: port[0]))
+    def find(self) -> dict[Hashable, MakeParts]:
+        """See `HotplugSource.find`."""
+        found = sorted(self._ports())
         self.left_out = max(0, len(found) - MAX_PORTS)
-        for instance in self.ports.keys() - found.keys():
-            self.ports.pop(instance).close()
-        for instance, path in list(found.items())[:MAX_PORTS]:
-            if instance not in self.ports and (names := self._names(path)):
-                self.ports[instance] = PortPart(path, self.columns, instance, names)
-        self.parts = [part for part in self.ports.values() if part.slots]
+        return {instance: partial(self._open, path, instance) for instance, path in found[:MAX_PORTS]}
 
-    def _found(self) -> Iterator[tuple[str, Path]]:
+    def _ports(self) -> Iterator[tuple[str, Path]]:
         """Yield name and folder of each port."""
         for adapter in _entries(self.path(FOLDER)):
             for port in _entries(self.path(FOLDER) / adapter / "ports"):
                 yield f"{adapter}:{port}", self.path(FOLDER) / adapter / "ports" / port
 
-    def _names(self, path: Path) -> list[str]:
+    def _open(self, path: Path, instance: str) -> list[Part]:
         names = [
             f"{folder}/{name}"
             for folder in COUNTERS
@@ -204,7 +191,8 @@ class PortSource(Source):
         ]
         if not self.fast:
             names += [name for name in LEVELS if (path / name).exists()]
-        return names
+        part = PortPart(path, self.columns, instance, names)
+        return [part] if part.slots else []
 
 
 class InfinibandSource(PortSource):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from pathlib import Path
 
 from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.hotplug import HotplugSource, MakeParts
 from reveal_core.collect.parts import Part
-from reveal_core.collect.source import Source
 from reveal_core.collect.valuefiles import ValueFiles, Values, count
 
 FOLDER = "sys/class/net"
 MAX_DEVICES = 32
 """Virtual functions are cards too; more than these are not read."""
-DISCOVERY_MS = 5000
 
 OPERSTATES = {
     b"unknown": 0,
@@ -99,7 +99,7 @@ class LinkPart(Part):
             row[slot] = number(value)
 
 
-class LinkSource(Source):
+class LinkSource(HotplugSource):
     """Speed, carrier and duplex of each card and bond.
 
     Asking for speed and duplex is a call into the driver under a lock that all of networking shares, so it
@@ -109,22 +109,16 @@ class LinkSource(Source):
     name = "link"
     period_ms = 1000
     detached = True
+    rescan_ms = 5000
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
-        self.found: dict[str, LinkPart] = {}
         self.left_out = 0
-        self.reads_to_discovery = 0
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
         folder = self.path(FOLDER)
-        if not cards(folder):
-            return f"{folder} holds no network card or bond"
-        return None
-
-    def open(self) -> None:
-        """See `Source.open`."""
+        return None if cards(folder) else f"{folder} holds no network card or bond"
 
     @property
     def notes(self) -> list[str]:
@@ -133,19 +127,12 @@ class LinkSource(Source):
             return []
         return [f"{self.left_out} more interfaces are there than the {MAX_DEVICES} that are read"]
 
-    def refresh(self) -> None:
-        """See `Source.refresh`."""
-        if self.reads_to_discovery > 0:
-            self.reads_to_discovery -= 1
-            return
-        self.reads_to_discovery = max(1, DISCOVERY_MS // self.columns.period_ms) - 1
+    def find(self) -> dict[Hashable, MakeParts]:
+        """See `HotplugSource.find`."""
         folder = self.path(FOLDER)
         names = cards(folder)
         self.left_out = max(0, len(names) - MAX_DEVICES)
-        names = names[:MAX_DEVICES]
-        for name in self.found.keys() - set(names):
-            self.found.pop(name).close()
-        for name in names:
-            if name not in self.found:
-                self.found[name] = LinkPart(folder / name, self.columns)
-        self.parts = list(self.found.values())
+        return {name: partial(self._open, folder / name) for name in names[:MAX_DEVICES]}
+
+    def _open(self, path: Path) -> list[Part]:
+        return [LinkPart(path, self.columns)]
