@@ -7,13 +7,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from flows import options
 from flows.dispatch import check_prefect
 from flows.environment import prefect_api_url
 from flows.output import emit, progress
-from flows.settings import load_settings, mlflow_uri
+from flows.settings import ADAPTIVE, load_settings, mlflow_uri
+from reveal_core.collect.adaptive import DENSE_MS
 from reveal_core.timespec import parse_duration
 
 Root = Annotated[
@@ -40,6 +42,8 @@ def doctor(store: options.Store = None, root: Root = None, json: options.Json = 
 
 
 def _tick_ms(interval: str) -> int:
+    if interval == ADAPTIVE:
+        return DENSE_MS
     return max(1, round(parse_duration(interval) * 1000))
 
 
@@ -47,15 +51,20 @@ def _show_doctor(console: Console, found: dict[str, Any]) -> None:
     here = [source for source in found["sources"] if source["available"]]
     absent = [source for source in found["sources"] if not source["available"]]
     console.print(f"{found['host']}: {found['channels']} channels of {len(here)} sources")
+    console.print(
+        "  ".join(f"{source['source']}\N{NO-BREAK SPACE}{source['channels']}" for source in here),
+        markup=False,
+    )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("source", no_wrap=True)
-    table.add_column("channels", justify="right")
     table.add_column("note", overflow="fold")
     for source in here:
-        table.add_row(source["source"], str(source["channels"]), source["reason"])
+        if source["reason"]:
+            table.add_row(source["source"], escape(source["reason"]))
     for source in absent:
-        table.add_row(source["source"], "[red]none[/red]", source["reason"])
-    console.print(table)
+        table.add_row(f"[dim]{source['source']}[/dim]", f"[dim]not here:[/dim] {escape(source['reason'])}")
+    if table.rows:
+        console.print(table)
     for name, address in (("store", "url"), ("mlflow", "uri"), ("prefect", "api")):
         part = found[name]
         mark = "[green]ok[/green]" if part["available"] else "[red]not available[/red]"
