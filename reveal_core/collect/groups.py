@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile, read_text
+from reveal_core.collect.jobs import job_names
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
 
@@ -20,11 +21,14 @@ MAX_GROUPS = 64
 """Most groups read at once; beyond, those that used most CPU since the last look come first."""
 MAX_VISITED = 2000
 """Most groups looked at when searching, so that a host with very many of them costs no more."""
+IDLE_LOOKS = 15
+"""A group that is read gives its place to a busy one after so many looks without CPU time."""
 V1_MARKS = {
     "cpu": "cpu.stat",
     "cpuacct": "cpuacct.usage",
     "memory": "memory.usage_in_bytes",
     "blkio": "blkio.throttle.io_service_bytes",
+    "pids": "cgroup.procs",
 }
 """Controllers of version 1 that are read, each with a file by which it is known."""
 UNIFIED = "v2"
@@ -32,11 +36,16 @@ UNIFIED = "v2"
 
 
 def hierarchies(top: Path) -> dict[str, str]:
-    """Return the folder of each controller of version 1, or ``{"v2": …}``; empty where there is none."""
+    """Return the folder of each controller of version 1, and under ``v2`` that of version 2.
+
+    Where version 1 is in use, systemd keeps a hierarchy of version 2 beside it (``unified``), which has
+    pressure and whatever controllers version 1 has left to it. Empty where there is none of all.
+    """
     if (top / "cgroup.controllers").exists():
         return {UNIFIED: str(top)}
     folders = [path for path in sorted(top.iterdir()) if path.is_dir()] if top.is_dir() else []
-    found: dict[str, str] = {}
+    unified = [str(folder) for folder in folders if (folder / "cgroup.controllers").exists()]
+    found: dict[str, str] = {UNIFIED: unified[0]} if unified else {}
     for controller, mark in V1_MARKS.items():
         for folder in folders:
             if controller in folder.name.split(",") and (folder / mark).exists():
@@ -73,22 +82,26 @@ class Group:
         path = Path(folder, name) if folder else None
         return HostFile(path, whole=True) if path is not None and path.exists() else None
 
+    def unified_file(self, name: str, counterpart: str) -> HostFile | None:
+        """Return a file of version 2, None where a controller of version 1 says the same of the group."""
+        return None if counterpart in self.folders else self.file(UNIFIED, name)
+
     def cpu_usage(self) -> int:
         """Return the CPU time used, in ns; 0 if no controller tells."""
-        if UNIFIED in self.folders:
-            words = (read_text(Path(self.folders[UNIFIED], "cpu.stat")) or "").split()
-            return int(words[1]) * 1000 if words[:1] == ["usage_usec"] and words[1].isdigit() else 0
-        text = (
-            read_text(Path(self.folders["cpuacct"], "cpuacct.usage")) if "cpuacct" in self.folders else None
-        )
-        return int(text) if text and text.isdigit() else 0
+        if "cpuacct" in self.folders:
+            text = read_text(Path(self.folders["cpuacct"], "cpuacct.usage"))
+            return int(text) if text and text.isdigit() else 0
+        if UNIFIED not in self.folders:
+            return 0
+        words = (read_text(Path(self.folders[UNIFIED], "cpu.stat")) or "").split()
+        return int(words[1]) * 1000 if words[:1] == ["usage_usec"] and words[1].isdigit() else 0
 
     def uses_memory(self) -> bool:
         """Return whether memory is charged to the group."""
-        if UNIFIED in self.folders:
-            text = read_text(Path(self.folders[UNIFIED], "memory.current"))
-        elif "memory" in self.folders:
+        if "memory" in self.folders:
             text = read_text(Path(self.folders["memory"], "memory.usage_in_bytes"))
+        elif UNIFIED in self.folders:
+            text = read_text(Path(self.folders[UNIFIED], "memory.current"))
         else:
             return False
         return text not in (None, "", "0")
@@ -108,6 +121,7 @@ class GroupSource(Source):
         self.hierarchies: dict[str, str] = {}
         self.groups: dict[str, list[Part]] = {}
         self.usage: dict[str, int] = {}
+        self.idle: dict[str, int] = {}
         self.left_out = 0
         self.reads_to_discovery = 0
 
@@ -129,6 +143,11 @@ class GroupSource(Source):
             return []
         return [f"{self.left_out} more groups are active than the {MAX_GROUPS} that are read"]
 
+    @property
+    def jobs(self) -> dict[str, str]:
+        """What people call those of the groups that belong to a job, container, service or session."""
+        return job_names(self.groups)
+
     def open(self) -> None:
         """See `Source.open`."""
 
@@ -146,18 +165,40 @@ class GroupSource(Source):
             for name in walk(base, MAX_VISITED):
                 found.setdefault(name, Group()).folders[controller] = f"{base}/{name}"
         for name in [name for name in self.groups if name not in found]:
-            for part in self.groups.pop(name):
-                part.close()
-        usage = {name: group.cpu_usage() for name, group in found.items() if name not in self.groups}
+            self._drop(name)
+        crowded = len(found) > MAX_GROUPS  # else there is room for all, and those that are read need no look
+        usage = {
+            name: group.cpu_usage() for name, group in found.items() if crowded or name not in self.groups
+        }
         growth = {name: used - self.usage.get(name, 0) for name, used in usage.items()}
-        active = [name for name in usage if growth[name] > 0 or found[name].uses_memory()]
-        room = MAX_GROUPS - len(self.groups)
+        active = [
+            name
+            for name in usage
+            if name not in self.groups and (growth[name] > 0 or found[name].uses_memory())
+        ]
         active.sort(key=lambda name: (-growth[name], name))
+        if crowded:
+            self._make_room(growth, sum(growth[name] > 0 for name in active))
+        room = MAX_GROUPS - len(self.groups)
         for name in active[:room]:
             self.groups[name] = list(self.group_parts(name, found[name]))
         self.left_out = len(active[room:])
         self.usage = usage
         self.parts = [part for parts in self.groups.values() for part in parts]
+
+    def _make_room(self, growth: dict[str, int], wanted: int) -> None:
+        """Let go of groups that have long used no CPU, for busy ones that wait: the job that has just begun
+        matters more than the service that sleeps.
+        """
+        self.idle = {name: 0 if growth[name] > 0 else self.idle.get(name, 0) + 1 for name in self.groups}
+        asleep = [name for name in self.groups if self.idle[name] >= IDLE_LOOKS]
+        asleep.sort(key=lambda name: (-self.idle[name], name))
+        for name in asleep[: max(0, wanted - (MAX_GROUPS - len(self.groups)))]:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        for part in self.groups.pop(name):
+            part.close()
 
     def close(self) -> None:
         """See `Source.close`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reveal_core.collect.groups import UNIFIED, Group, GroupSource
+from reveal_core.collect.groups import Group, GroupSource
 from reveal_core.collect.parts import FieldsPart, Part, SingleValuePart, target_table
 
 V1_CPU_STAT = target_table(
@@ -22,17 +22,20 @@ V2_CPU_STAT = target_table(
         b"throttled_usec": ("cgroup.throttled_time", 1000.0),
     }
 )
-MEMORY_EVENTS = target_table({b"max": "cgroup.memory_failcnt", b"oom_kill": "cgroup.memory_oom_kill"})
-TABLES = (
-    ("cpu", "cpu.stat", V1_CPU_STAT),
-    (UNIFIED, "cpu.stat", V2_CPU_STAT),
-    (UNIFIED, "memory.events", MEMORY_EVENTS),
+MEMORY_EVENTS = target_table(
+    {
+        b"high": "cgroup.memory_high",
+        b"max": "cgroup.memory_failcnt",
+        b"oom": "cgroup.memory_oom",
+        b"oom_kill": "cgroup.memory_oom_kill",
+    }
 )
-SINGLES = (
+V2_TABLES = (("cpuacct", "cpu.stat", V2_CPU_STAT), ("memory", "memory.events", MEMORY_EVENTS))
+"""Tables of version 2, each with the controller of version 1 that tells the same."""
+V1_SINGLES = (
     ("cpuacct", "cpuacct.usage", "cgroup.cpu_usage"),
     ("memory", "memory.usage_in_bytes", "cgroup.memory_usage"),
     ("memory", "memory.failcnt", "cgroup.memory_failcnt"),
-    (UNIFIED, "memory.current", "cgroup.memory_usage"),
 )
 
 
@@ -43,9 +46,13 @@ class CgroupSource(GroupSource):
 
     def group_parts(self, name: str, group: Group) -> Iterator[Part]:
         """See `GroupSource.group_parts`."""
-        for controller, file, table in TABLES:
-            if (found := group.file(controller, file)) is not None:
+        if (found := group.file("cpu", "cpu.stat")) is not None:
+            yield FieldsPart(found, self.columns, V1_CPU_STAT, name)
+        for counterpart, file, table in V2_TABLES:
+            if (found := group.unified_file(file, counterpart)) is not None:
                 yield FieldsPart(found, self.columns, table, name)
-        for controller, file, metric in SINGLES:
+        for controller, file, metric in V1_SINGLES:
             if (found := group.file(controller, file)) is not None:
                 yield SingleValuePart(found, self.columns, (metric, 1.0), name)
+        if (found := group.unified_file("memory.current", "memory")) is not None:
+            yield SingleValuePart(found, self.columns, ("cgroup.memory_usage", 1.0), name)
