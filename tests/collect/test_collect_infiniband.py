@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from reveal_core.catalog import load_catalog, load_left_out
 from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.lanes import Lanes
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources.infiniband import (
     FAST,
@@ -258,6 +260,35 @@ def test_a_read_that_hangs_closes_its_files_when_it_comes_back(tmp_path: Path) -
         assert len(os.listdir("/proc/self/fd")) == before
     assert files.read() == (b"1\n",)
     assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
+def test_firmware_that_hangs_costs_only_its_own_port(tmp_path: Path) -> None:
+    bad, good = (f"sys/class/infiniband/mlx5_{number}/ports/1" for number in (0, 1))
+    root = small_port(small_port(tmp_path, bad), good)
+    stuck = root / bad / "counters/port_rcv_data"
+    stuck.unlink()
+    os.mkfifo(stuck)  # opening it waits until somebody writes, as a read of a dead adapter would
+    source = InfinibandSource(root, Columns("infiniband", 100, load_catalog(), load_left_out()))
+    source.open()
+    source.refresh()
+    lanes = Lanes(source.name, 0.1)
+    try:
+        for number in range(100):
+            lanes.ask(source.parts, number)
+            time.sleep(0.05)
+            lanes.collect(number)
+            lanes.close_round(number)
+            if values(source)["ib.port_rcv_data/mlx5_1:1"] == 2000:
+                break
+        found = values(source)
+        assert found["ib.port_rcv_data/mlx5_1:1"] == 2000
+        assert {value for name, value in found.items() if name.endswith("mlx5_0:1")} == {None}
+        assert lanes.hanging() == [str(root / bad)]
+        source.close()  # does not wait for it
+    finally:
+        lanes.close()
+        with stuck.open("wb", buffering=0) as file:  # lets the thread that hangs go on
+            file.write(b"5\n")
 
 
 @given(st.binary(max_size=30) | st.integers(0, 2**70).map(lambda number: b"%d\n" % number))

@@ -13,6 +13,8 @@ LEVELS = {
     "proc/sys/net/netfilter/nf_conntrack_max": "conntrack.max",
 }
 STATISTICS = "proc/net/stat/nf_conntrack"
+ZERO = b"00000000"
+"""What most of the table holds, on a healthy host nearly all of it."""
 ENTRIES = b"entries"
 """Size of the table, repeated in every row; it is no counter."""
 
@@ -43,7 +45,7 @@ class ConntrackPart(Part):
             raise ValueError("the table is not whole")
         self.cores = cores
         sums = [
-            (slot, sum([int(word, 16) for word in words[place :: self.width]]) & 0xFFFFFFFF)
+            (slot, sum([int(word, 16) for word in words[place :: self.width] if word != ZERO]) & 0xFFFFFFFF)
             for place, slot in self.places
         ]
         for slot, value in sums:

@@ -108,31 +108,29 @@ class PortPart(Part):
         ]
         super().__init__(ValueFiles(path, [name for name, _, _ in found]), columns)
         self.instance = instance
-        self.fields = [field for _, field, _ in found]
-        self.slots = [slot for _, _, slot in found]
-        self.owned.update(self.slots)
+        self.fields = [
+            (field, slot, LEVELS.get(field, count), STOPPED.get(field)) for _, field, slot in found
+        ]
+        self.owned.update(slot for _, _, slot in found)
         self.last: Values = ()
         self.stopped: set[str] = set()
 
     def parse(self, data: Values) -> None:
         """See `Part.parse`."""
         row = self.columns.row
-        last: Values = (b"",) * len(data) if self.seen is None else self.last
-        for place, value in enumerate(data):
-            if value != last[place] or value == b"":
-                row[self.slots[place]] = self._number(self.fields[place], value)
+        whole = self.seen is None
+        for field, value, last in zip(self.fields, data, data if whole else self.last, strict=True):
+            if value != last or whole:
+                name, slot, number, stops_at = field
+                row[slot] = found = number(value)
+                if found == stops_at:
+                    self.stopped.add(name)
+                    if WIDTHS[name] == 32:
+                        # The last error was counted still; of traffic a counter that stands tells nothing.
+                        row[slot] = MISSING
+                elif name in self.stopped:
+                    self.stopped.remove(name)
         self.last = data
-
-    def _number(self, field: str, value: bytes | None) -> int:
-        if field in LEVELS:
-            return LEVELS[field](value)
-        number = count(value)
-        if number != STOPPED.get(field):
-            self.stopped.discard(field)
-            return number
-        self.stopped.add(field)
-        # The last error was counted still; of traffic a counter that stands says that there is none.
-        return MISSING if WIDTHS[field] == 32 else number
 
 
 class PortSource(HotplugSource):
@@ -192,7 +190,7 @@ class PortSource(HotplugSource):
         if not self.fast:
             names += [name for name in LEVELS if (path / name).exists()]
         part = PortPart(path, self.columns, instance, names)
-        return [part] if part.slots else []
+        return [part] if part.fields else []
 
 
 class InfinibandSource(PortSource):
