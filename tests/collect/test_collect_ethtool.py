@@ -24,8 +24,8 @@ from reveal_core.collect.sources.link import cards
 OUTPUTS = SHARED / "data/ethtool_stats"
 NET = Path("/sys/class/net")
 
-# Of each captured output: how many counters it has, how many are read, and the kinds that are not zero in it, which
-# were added up by hand.
+# Of each captured output: how many counters it has, how many are read as its table stands, and the kinds that
+# are not zero: those were checked against the file by hand.
 GOLDEN: dict[str, tuple[int, int, dict[str, int]]] = {
     "be2net": (222, 130, {"rx_errors": 93862, "rx_frame_errors": 7419, "rx_csum_errors": 115460}),
     "bnx2": (47, 13, {"tx_pause": 332}),
