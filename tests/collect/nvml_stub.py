@@ -1,8 +1,8 @@
 """Stand-in GPUs: a C stub of NVIDIA's library that the real ``nvidia-ml-py`` loads, and scripts for it.
 
 ``with stub_nvml(tmp_path, gpus=8) as stub:`` gives eight busy H100s in this process; ``stub.set(3, "lost")``
-changes what GPU 3 says from the next call on. ``stub.env()`` is the environment in which another process finds
-them.
+changes what GPU 3 says from the next call on. ``stub.env()`` is the environment in which another process
+finds them.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class NvmlStub:
         self.write()
 
     def set(self, gpu: int | str, key: str, *values: object, after: float | None = None) -> None:
-        """Set what a GPU answers: ``"lost"``, ``"hang"``, or a key with numbers, ``"unsupported"``, ``"lost"``,
-        ``"hang"`` or ``"error 999"``; with ``after`` only from so many seconds from now on.
+        """Set what a GPU answers: ``"lost"``, ``"hang"``, or a key with numbers, ``"unsupported"``,
+        ``"lost"``, ``"hang"`` or ``"error 999"``; with ``after`` only from so many seconds from now on.
         """
         if key in ("lost", "hang"):
             key, values = "all", (key,)
@@ -206,8 +206,9 @@ class NvmlStub:
 
 
 def build_stub(folder: Path, *, old: bool = False) -> Path:
-    """Compile the stub into a folder, or skip the test where no compiler is; ``old`` leaves out what libraries
-    of a few years ago lack.
+    """Compile the stub into a folder, or skip the test where no compiler is.
+
+    ``old`` leaves out what libraries of a few years ago lack.
     """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
@@ -227,19 +228,19 @@ def stub_nvml(folder: Path, gpus: int = 1, *, load: bool = True, old: bool = Fal
 
     A process keeps the first library that it loaded, so a second call in it gives that one a new script.
     """
-    library = build_stub(folder, old=old)
     stub = NvmlStub(folder, gpus)
     if not load:
+        build_stub(folder, old=old)
         yield stub
         return
-    # Loaded by its path under the name that nvidia-ml-py asks for, so that one gets this library. A process that
-    # has loaded a stub already is given that one again by the name.
     try:
-        loaded = ctypes.CDLL("libnvidia-ml.so.1")
-        use = loaded.nvml_stub_use
-    except (OSError, AttributeError):
-        loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-        use = loaded.nvml_stub_use
+        loaded = ctypes.CDLL("libnvidia-ml.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        # Loaded by its path under the name that nvidia-ml-py asks for, so that one gets this library.
+        loaded = ctypes.CDLL(str(build_stub(folder)), mode=ctypes.RTLD_GLOBAL)
+    if not hasattr(loaded, "nvml_stub_use"):
+        pytest.skip("NVIDIA's own library is loaded in this process")
+    use = loaded.nvml_stub_use
     use(str(stub.script).encode())
     try:
         yield stub

@@ -51,14 +51,14 @@ class Gpus:
         self.session.heal()
         if self._found[0] != self.session.generation:
             self._due, self._addresses = 0.0, self._list()
-        if self._clock() >= self._due and self.session.up:
+        if self._clock() >= self._due and self.session.is_up():
             self._due = self._clock() + COUNT_S
             with self.session.calls():
                 try:
                     count = self.session.nvml.nvmlDeviceGetCount()
                 except self.session.nvml.NVMLError as error:
                     failure = self.session.error(error)
-                    if self.session.up:
+                    if self.session.is_up():
                         raise failure from error
                     return self._found  # NVML is gone, which the GPUs say themselves
             self._found = (self.session.generation, count)

@@ -30,11 +30,11 @@ MAX_EVENTS = 64
 """So many Xid events are taken at one read; the rest waits for the next."""
 
 
-class Unsupported(Exception):  # noqa: N818 - no error: an answer
+class Unsupported(Exception):
     """This GPU, driver or library does not answer that; it is not asked again."""
 
 
-class Lost(Exception):  # noqa: N818 - a state of the GPU
+class Lost(Exception):
     """The driver lost the GPU."""
 
 
@@ -243,7 +243,7 @@ class FieldsCall:
         return numbers
 
 
-class UnsupportedFields(Exception):  # noqa: N818 - no error: an answer
+class UnsupportedFields(Exception):
     """These fields of a batch are not supported."""
 
     def __init__(self, fields: set[Field]) -> None:

@@ -19,7 +19,7 @@ from reveal_core.collect.sources.nvml_calls import (
     XidEvents,
     check,
 )
-from reveal_core.collect.sources.nvml_queries import Field, Query, Table
+from reveal_core.collect.sources.nvml_queries import MAX_LINKS, Field, Query, Table
 from reveal_core.collect.sources.nvml_session import LOST, NvmlError, Session
 
 SLICES_S = 5.0
@@ -178,7 +178,7 @@ class Gpu:
     def _prepare(self, library: Any) -> None:
         """Make every call ready; what proves unsupported is left out at its first try."""
         table, handle = self.table, self._handle
-        calls = [self._call(library, handle, query, self._name) for query in table.queries]
+        calls: list[Call | None] = [self._call(library, handle, query, self._name) for query in table.queries]
         fields = list(table.fields)
         for link in range(self._links(library)) if table.link_fields or table.link_queries else ():
             label = f":link{link}"
@@ -200,7 +200,7 @@ class Gpu:
             try:
                 self._events = XidEvents(self.session, library, handle, self._name)
             except Unsupported:
-                self._events = None
+                self._events = None  # it announces none
         self._lay_out()
         self._prepared = True
 
@@ -226,7 +226,7 @@ class Gpu:
             ).read()[0]
         except (Unsupported, UnsupportedFields):
             return 0
-        return min(max(count, 0), self.session.nvml.NVML_NVLINK_MAX_LINKS)
+        return min(max(count, 0), MAX_LINKS)
 
     def _lay_out(self) -> None:
         own: list[Output] = [("gpu.lost", self._name, 1.0)] if self.says_lost else []
@@ -246,7 +246,7 @@ class Gpu:
         return numbers
 
     def _ask(self, library: Any, call: Call) -> list[int]:
-        """Return a call's numbers; one that proves unsupported is replaced or left out, and not asked again."""
+        """Return a call's numbers; one that proves unsupported is replaced or left out for good."""
         try:
             return call.read()
         except Unsupported:

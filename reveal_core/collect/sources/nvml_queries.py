@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-DATA_CENTRE_LINKS = 36
+MAX_LINKS = 36
 """``NVML_NVLINK_MAX_LINKS``."""
 ALL_LINKS = 0xFFFFFFFF
 """Scope of an NVLink field that means the sum over the links."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from reveal_core.collect.columns import MISSING
 
-RETRY_S = 10.0
+RETRY_S = 15.0
 """Time without NVML before it is initialised anew.
 
 NVML counts who uses it in a process, and truly begins anew only when nobody does: by then every source has
@@ -118,7 +118,7 @@ class Session:
             If NVML is not there at present.
         """
         with self._lock:
-            if not self.up:
+            if not self.is_up():
                 raise NvmlError(1, "not initialised, the driver went away")
             self._calls += 1
         try:
@@ -127,14 +127,15 @@ class Session:
             with self._lock:
                 self._calls -= 1
 
-    @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         """Whether NVML can be called."""
         return self._up and not self._broken
 
     def begin_anew(self) -> None:
-        """Have NVML initialised anew, as soon as nobody uses it."""
-        self._broken = True
+        """Have NVML initialised anew, unless a call hangs in it: that would cost all GPUs for one."""
+        with self._lock:
+            if not self._calls:
+                self._broken = True
 
     def heal(self) -> None:
         """Take steps towards NVML being there again, if it is not; at most one try every `RETRY_S`."""
