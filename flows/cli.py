@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from flows.commands import collecting, demo, inspecting, lab, learning, scoring
+from flows.commands import bench, collecting, demo, inspecting, lab, learning, scoring
 from flows.environment import prepare_environment
 from reveal_core.errors import RevealError
 
@@ -79,10 +79,15 @@ LAB_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("inject", lab.inject_command, "reveal lab inject cpu-contention --duration 10s"),
     ("clean", lab.clean, "reveal lab clean"),
 )
-for group, commands in ((app, COMMANDS), (lab_app, LAB_COMMANDS)):
+bench_app = typer.Typer(help="What Reveal costs on this machine, measured.", no_args_is_help=True)
+BENCH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("collector", bench.collector, "reveal bench collector --duration 60s"),
+)
+for group, commands in ((app, COMMANDS), (lab_app, LAB_COMMANDS), (bench_app, BENCH_COMMANDS)):
     for name, function, example in commands:
         group.command(name, epilog=f"Example: {example}")(function)
 app.add_typer(lab_app, name="lab")
+app.add_typer(bench_app, name="bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,116 @@
+"""What the collector costs on this machine, beside what others cost in the same run."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+
+from reveal_core.errors import UnavailableError
+from reveal_core.lab.peers import PeerCost, netdata_cost, node_exporter_cost
+from reveal_core.lab.workload import Workload
+from tasks.tethered import tethered
+
+PACES = ("100ms", "600ms", "adaptive")
+
+
+def bench_collector(
+    seconds: float, *, workload: bool, peers: bool, folder: str, say: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Measure the collector at each pace, and its peers, one after another.
+
+    Parameters
+    ----------
+    seconds
+        How long each is watched.
+    workload
+        Whether the lab's workload runs meanwhile; it takes half a minute to come to rest.
+    peers
+        Whether the peers are measured too.
+    folder
+        For what is written; emptied after.
+
+    Returns
+    -------
+    dict
+        ``machine``, ``workload``, ``collector`` by pace, ``node_exporter``, ``netdata`` and the ratios of
+        their CPU time per sample to ours at 100 ms. CPU time is the system's, of the process and its
+        children, without the import of its modules.
+    """
+    found: dict[str, Any] = {
+        "machine": {
+            "cores": psutil.cpu_count(),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30),
+            "kernel": platform.release(),
+        },
+        "workload": workload,
+        "seconds": seconds,
+        "collector": {},
+        "notes": [],
+    }
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=folder)))
+        if workload:
+            say("Starting the workload")
+            stack.enter_context(Workload(scratch))
+        for pace in PACES:
+            say(f"Collecting at {pace}")
+            found["collector"][pace] = _collector_cost(scratch / pace, pace, seconds)
+        if peers:
+            measures: dict[str, Callable[[], PeerCost]] = {
+                "node_exporter": lambda: node_exporter_cost(seconds, 0.1),
+                "netdata": lambda: netdata_cost(seconds, scratch / "netdata"),
+            }
+            for name, measure in measures.items():
+                say(f"Running {name}")
+                try:
+                    found[name] = _peer(measure())
+                except UnavailableError as error:
+                    found["notes"].append(f"{name} was not measured: {error}")
+                    continue
+                ours = found["collector"]["100ms"]["cpu_us_per_sample"]
+                found[f"{name}_cpu_per_sample_ratio"] = round(found[name]["cpu_us_per_sample"] / ours, 2)
+    return found
+
+
+def _collector_cost(store: Path, pace: str, seconds: float) -> dict[str, Any]:
+    command = [sys.executable, "-m", "flows.cli", "collect", "--json", "--no-flow", "--store", str(store)]
+    command += ["--interval", pace, "--duration", f"{seconds:g}s"]
+    done = subprocess.run(tethered(command), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UnavailableError(done.stderr.strip().splitlines()[-1].removeprefix("reveal: "))
+    result = json.loads(done.stdout)
+    samples = 0
+    for key in result["segments"]:
+        table = pq.read_table(store / key)
+        samples += sum(len(column) - column.null_count for column in table.columns[2:])
+    return {
+        "channels": result["channels"],
+        "samples": samples,
+        "cpu_percent_of_a_core": round(100 * result["cpu_seconds"] / seconds, 3),
+        "cpu_us_per_sample": round(1e6 * result["cpu_seconds"] / samples, 3),
+        "bytes_per_sample": round(result["bytes"] / samples, 3),
+        "bytes_per_second": round(result["bytes"] / seconds),
+        "resident_mib": round(result["rss_bytes"] / 2**20, 1),
+        "ticks": result["ticks"],
+        "late_ticks": result["late_ticks"],
+        "lost_ticks": result["lost_ticks"],
+    }
+
+
+def _peer(cost: PeerCost) -> dict[str, Any]:
+    return {
+        "metrics": cost.metrics,
+        "cpu_percent_of_a_core": round(100 * cost.cpu_s / cost.seconds, 3),
+        "cpu_us_per_sample": round(1e6 * cost.cpu_s / cost.samples, 3),
+        "resident_mib": round(cost.resident_bytes / 2**20, 1),
+    }
