@@ -8,7 +8,6 @@ import re
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -263,29 +262,32 @@ def test_a_gpu_lost_before_it_was_ever_read_is_taken_up_when_it_is_there(stub: N
     source.close()
 
 
-def test_a_call_that_never_returns_keeps_only_its_own_gpu_waiting(stub: NvmlStub) -> None:
+def test_a_call_that_never_returns_keeps_only_its_own_gpu_waiting(
+    stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = open_source(NvmlSource, LIVE)
-    assert isinstance(source, NvmlSource)
-    hanging, answering = source.parts[2], source.parts[1]
-    stub.set(1, "UtilizationRates", "hang")
-    answers = []
-
-    def ask() -> None:
-        try:
-            answers.append(hanging.file.read())
-        except nvml_session.NvmlError as error:
-            answers.append(error)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
+    monkeypatch.setattr(nvml, "FIRST_S", 0.3)
     stub.set(0, "UtilizationRates", 12, 3)
-    assert answering.update()
-    assert of(values(source), 0)["gpu.utilization"] == 12
-    thread.join(0.2)
-    assert not answers
+    stub.set(1, "UtilizationRates", "hang")
+    for error in ("does not answer", "an earlier call has not returned"):
+        found = read(source)
+        assert of(found, 0)["gpu.utilization"] == 12
+        assert set(of(found, 1).values()) == {None}
+        assert source.columns.errors[f"{name(1)}: {error}"] == 1
     source.close()  # neither waits for it nor takes NVML from under it
-    assert answering.update()
-    assert not answers
+    assert of(read(source), 0)["gpu.utilization"] == 12
+
+
+def test_a_gpu_that_hangs_from_the_start_costs_no_other(
+    stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "FIRST_S", 0.3)
+    stub.set(1, "hang")
+    for kind in KINDS:
+        source = open_source(kind, LIVE)
+        assert None not in (of(values(source), 0) | {"gpu.xid_last": 0}).values()
+        assert list(source.columns.errors) == ["GPU 1: does not answer"]
+        source.close()
 
 
 def test_what_is_not_supported_is_asked_once(stub: NvmlStub) -> None:

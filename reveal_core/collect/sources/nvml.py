@@ -7,6 +7,7 @@ of its own and is found, named and asked in its own reads; the list of GPUs only
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ from reveal_core.collect.sources.nvml_gpu import Gpu, Reading
 from reveal_core.collect.sources.nvml_queries import DETAIL, FAST, HEALTH, Table
 from reveal_core.collect.sources.nvml_session import NvmlError, Session
 
+FIRST_S = 2.0
+"""How long a GPU has to answer when all are read at once, outside the sampling loop: at the first look."""
 COUNT_S = 5.0
 """How often the GPUs are counted."""
 DEVICES = "proc/driver/nvidia/gpus"
@@ -155,6 +158,28 @@ class NvmlSource(Source):
         """See `Source.open`."""
         assert self.session is not None
         self.parts.append(GpusPart(Gpus(self.session, self.path(DEVICES)), self.columns, self.found))
+
+    def read(self) -> list[int]:
+        """Fill the row at once, all GPUs side by side; one that does not answer has no samples."""
+        self.parts[0].update()
+        answers: dict[Part, tuple[Any, Exception | None]] = {}
+
+        def ask(part: Part) -> None:
+            try:
+                answers[part] = (part.file.read(), None)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is that GPU's and is told there
+                answers[part] = (None, error)
+
+        gpus = self.parts[1:]
+        threads = [threading.Thread(target=ask, args=(part,), daemon=True) for part in gpus]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + FIRST_S
+        for part, thread in zip(gpus, threads, strict=True):
+            thread.join(max(0.0, until - time.monotonic()))
+            data, failure = answers.get(part, (None, TimeoutError("does not answer")))
+            part.accept(data, failure)
+        return self.columns.row
 
     def found(self, generation: int, count: int) -> None:
         """Take up the GPUs of an initialisation of NVML."""

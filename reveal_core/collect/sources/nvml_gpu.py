@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ class Gpu:
         self.says_lost = says_lost
         self.path = f"GPU {index}"
         self._clock = clock
+        self._reading = threading.Lock()
         self._handle: Any = None
         self._prepared = False
         self._name = ""
@@ -107,7 +109,17 @@ class Gpu:
         ------
         NvmlError
             If NVML is gone, or the GPU cannot even be found.
+        BlockingIOError
+            If an earlier read still waits for the driver.
         """
+        if not self._reading.acquire(blocking=False):
+            raise BlockingIOError("an earlier call has not returned")
+        try:
+            return self._read()
+        finally:
+            self._reading.release()
+
+    def _read(self) -> Reading:
         with self.session.calls() as library:
             try:
                 if self._handle is None:
