@@ -116,23 +116,6 @@ def test_an_energy_domain_that_appears_late(tmp_path: Path) -> None:
     source.close()
 
 
-def test_energy_of_amd_processors_and_cards_by_hwmon(tmp_path: Path) -> None:
-    for number, label in ((1, "Ecore000"), (2, "Ecore001"), (3, "Esocket0"), (4, "Esocket1")):
-        write(tmp_path, f"sys/class/hwmon/hwmon0/energy{number}_label", f"{label}\n")
-        write(tmp_path, f"sys/class/hwmon/hwmon0/energy{number}_input", f"{number}00\n")
-    write(tmp_path, "sys/class/hwmon/hwmon0/name", "amd_energy\n")
-    write(tmp_path, "sys/class/hwmon/hwmon1/name", "xe\n")
-    write(tmp_path, "sys/class/hwmon/hwmon1/energy1_input", "77\n")
-    write(tmp_path, "sys/class/hwmon/hwmon2/name", "xe\n")
-    write(tmp_path, "sys/class/hwmon/hwmon2/energy1_input", "78\n")
-    assert values(open_source(PowerSource, tmp_path, 1000)) == {
-        "power.energy/amd_energy:Esocket0": 300,
-        "power.energy/amd_energy:Esocket1": 400,
-        "power.energy/xe:energy1@hwmon1": 77,
-        "power.energy/xe:energy1@hwmon2": 78,
-    }
-
-
 def test_a_host_without_energy_counters_is_told_what_to_load(tmp_path: Path) -> None:
     reason = PowerSource(tmp_path, Columns("power", 1000, load_catalog(), {})).probe()
     assert reason is not None

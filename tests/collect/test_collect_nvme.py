@@ -6,15 +6,18 @@ import ctypes
 import errno
 import os
 import struct
+import threading
+import time
 from pathlib import Path
 
 import pytest
-from collect_parts import read, write
+from collect_parts import read, values, write
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reveal_core.catalog import load_catalog, load_left_out
 from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.opened import DetachedSource
 from reveal_core.collect.sources import nvme
 from reveal_core.collect.sources.nvme import (
     ADMIN_COMMAND,
@@ -199,3 +202,44 @@ def test_a_captured_tree_has_no_drives_to_ask(tmp_path: Path) -> None:
     reason = NvmeSource(tmp_path, columns).probe()
     assert reason is not None
     assert "cannot be asked" in reason
+
+
+class HangingLog(HealthLog):
+    """A controller that does not answer until the test lets it."""
+
+    def __init__(self, path: Path, release: threading.Event) -> None:
+        super().__init__(path)
+        self.release = release
+
+    def read(self) -> bytes:
+        self.release.wait()
+        return super().read()
+
+
+def test_a_controller_that_hangs_leaves_the_others_their_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvme.fcntl, "ioctl", Drive(smart_log()).ioctl)
+    catalog = load_catalog()
+    columns = Columns("nvme", 60_000, catalog, load_left_out())
+    source = NvmeSource(Path("/"), columns)
+    source.reads_to_rescan = 10**9
+    release = threading.Event()
+    source.parts = [
+        HealthPart(HangingLog(write(tmp_path, "nvme0", ""), release), columns, "nvme0"),
+        HealthPart(HealthLog(write(tmp_path, "nvme1", "")), columns, "nvme1"),
+    ]
+    coverage = catalog["reveal.coverage"].channel("nvme", "reveal", 60_000)
+    sampled = DetachedSource(source, 1, 0, 50, coverage)
+    try:
+        for tick in range(400):  # a fraction of a second, unless the machine is very busy
+            sampled.sample(tick, tick)
+            if values(source).get("nvme.temperature/nvme1") is not None:
+                break
+            time.sleep(0.05)
+        found = values(source)
+        assert found["nvme.temperature/nvme1"] == 38
+        assert found.get("nvme.temperature/nvme0") is None
+    finally:
+        release.set()
+        sampled.close()

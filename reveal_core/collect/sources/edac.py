@@ -32,6 +32,7 @@ class EdacSource(HotplugSource):
 
     name = "edac"
     period_ms = 2000
+    rescan_ms = 30_000
 
     def find(self) -> dict[Hashable, MakeParts]:
         """See `HotplugSource.find`."""

@@ -58,6 +58,7 @@ class HugepagesSource(HotplugSource):
 
     name = "hugepages"
     period_ms = 1000
+    rescan_ms = 30_000
 
     def _pools(self, folder: Path) -> Iterator[tuple[str, int, Path]]:
         for path in sorted(folder.glob("hugepages-*kB")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
@@ -78,7 +79,7 @@ class StatsPart(Part):
         self.table = table
         self.instance = instance
         self.lines: dict[bytes, bytes] = {}
-        self.slots: dict[bytes, tuple[int | None, int | None]] = {}
+        self.slots: dict[bytes, list[int | None]] = {}
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
@@ -99,15 +100,12 @@ class StatsPart(Part):
         words = rest.split()
         if words[1:2] != [b"samples"]:
             raise ValueError(f"the line {name.decode()} has no samples")
-        count, total = integers([words[0], words[5] if len(words) > 5 else b"-"])
-        if name not in self.slots:
-            metric, metric_sum = self.table[name]
-            self.slots[name] = (
-                self.add(metric, self.instance) if metric else None,
-                self.add(metric_sum, self.instance) if metric_sum and total != MISSING else None,
-            )
-        for slot, value in zip(self.slots[name], (count, total), strict=True):
-            if slot is not None:
+        values = integers([words[0], words[5] if len(words) > 5 else b"-"])
+        slots = self.slots.setdefault(name, [None, None])
+        for place, (metric, value) in enumerate(zip(self.table[name], values, strict=True)):
+            if slots[place] is None and metric is not None and value != MISSING:
+                slots[place] = self.add(metric, self.instance)
+            if (slot := slots[place]) is not None:
                 self.columns.row[slot] = value
 
     def forget(self) -> None:
@@ -116,22 +114,27 @@ class StatsPart(Part):
         self.lines = dict.fromkeys(self.lines, b"")
 
 
+def _mounted(folder: Path) -> list[str]:
+    """Return the devices in a folder that belong to a mount; a server's own have no address in their name."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if MOUNT_ADDRESS.search(entry.name) and entry.is_dir()]
+    except (FileNotFoundError, PermissionError):
+        return []  # this version keeps nothing of the kind here, or not for us
+
+
 class LustreFiles(HotplugSource):
     """A source that reads files of the client's devices of some kinds, wherever this version keeps them."""
 
     kinds: ClassVar[tuple[str, ...]]
     detached: ClassVar[bool] = True
+    rescan_ms = 30_000
 
     def device_names(self) -> dict[str, str]:
         """Return what to call each device, by ``kind/name``."""
         found: dict[str, str] = {}
         for kind in self.kinds:
-            names = {
-                path.name
-                for folder in FOLDERS
-                for path in self.path(f"{folder}/{kind}").glob("*-*")
-                if path.is_dir() and MOUNT_ADDRESS.search(path.name)  # a server's own have no such address
-            }
+            names = {name for folder in FOLDERS for name in _mounted(self.path(f"{folder}/{kind}"))}
             found.update((f"{kind}/{name}", label) for name, label in stable_names(sorted(names)).items())
         return found
 

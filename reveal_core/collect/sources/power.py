@@ -1,4 +1,4 @@
-"""Energy used by processors and other parts that measure it."""
+"""Energy used by the processors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from reveal_core.collect.hotplug import HotplugSource, MakeParts
 from reveal_core.collect.parts import Part
 
 FOLDER = "sys/class/powercap"
-SENSORS = "sys/class/hwmon"
-PER_CORE = "Ecore"
-"""Begins the label of a core's own sensor in the driver amd_energy: reading one interrupts that core."""
 
 
 class EnergyPart(Part):
-    """``energy_uj`` of a RAPL domain. It wraps at a range of its own, so the wrap is unrolled here; a sensor
-    without a range, of hwmon, does not wrap.
-    """
+    """``energy_uj`` of a RAPL domain. It wraps at a range of its own, so the wrap is unrolled here."""
 
     def __init__(self, file: HostFile, columns: Columns, domain: str, wraps_at: int) -> None:
         super().__init__(file, columns)
@@ -41,10 +36,10 @@ class EnergyPart(Part):
 
 
 class PowerSource(HotplugSource):
-    """RAPL domains, of Intel's processors and, since Linux 5.8, of AMD's, and hwmon's energy sensors
-    (amd_energy, cards of AMD and Intel, boards that measure).
+    """RAPL domains, of Intel's processors and, since Linux 5.8, of AMD's.
 
-    A driver that is loaded late, or a card that is plugged in, is found while the collector runs.
+    A driver that is loaded late is found while the collector runs. AMD's older driver, amd_energy, is one of
+    hwmon's sensors.
     """
 
     name = "power"
@@ -59,12 +54,6 @@ class PowerSource(HotplugSource):
             if parent.count(":"):  # a part of a package: say of which
                 name = f"{read_text(folder.parent / parent / 'name') or parent}:{name}"
             found.append((name, folder.name, folder / "energy_uj"))
-        for file in sorted(self.path(SENSORS).glob("hwmon*/energy*_input")):
-            sensor = file.name.removesuffix("_input")
-            label = read_text(file.parent / f"{sensor}_label") or sensor
-            if not label.startswith(PER_CORE):
-                device = read_text(file.parent / "name") or file.parent.name
-                found.append((f"{device}:{label}".replace(" ", "_"), file.parent.name, file))
         shared = Counter(name for name, _, _ in found)
         return [(name if shared[name] == 1 else f"{name}@{folder}", file) for name, folder, file in found]
 
@@ -73,8 +62,8 @@ class PowerSource(HotplugSource):
         domains = self._domains()
         if not domains:
             return (
-                f"{self.path(FOLDER)} holds no RAPL domain and {self.path(SENSORS)} no energy sensor: usual "
-                "in virtual machines, else modprobe intel_rapl_msr"
+                f"{self.path(FOLDER)} holds no RAPL domain: usual in virtual machines, "
+                "else modprobe intel_rapl_msr"
             )
         return self.missing(
             *(str(file.relative_to(self.root)) for _, file in domains), hint="energy_uj needs root"
