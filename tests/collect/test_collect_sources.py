@@ -103,8 +103,8 @@ GOLDEN: list[tuple[type[Source], dict[str, int], int]] = [
     ),
     (
         ThermalSource,
-        {"thermal.temperature/cpu-thermal": 12376, "thermal.temperature/coretemp:Core_0": 54000},
-        3,
+        {"thermal.temperature/cpu-thermal": 12376},
+        1,
     ),
     (PowerSource, {"power.energy/package-0": 240422366267, "power.energy/package-0:core": 118821284256}, 2),
 ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from reveal_core.collect.files import HostFile
-from reveal_core.collect.parts import SingleValuePart
-from reveal_core.collect.source import Source
+from collections.abc import Hashable
+from pathlib import Path
 
-FOLDER = "sys/devices/system/cpu"
+from reveal_core.collect.found import CPU_FOLDER, FEW, CpuSource, ValuesPart, one, value_files
+from reveal_core.collect.hotplug import MakeParts
+
+FILE = "cpufreq/scaling_cur_freq"
 
 
-class CpufreqSource(Source):
+class CpufreqSource(CpuSource):
     """``cpufreq/scaling_cur_freq`` of each core, in kHz.
 
     Reading it may interrupt the core, so it is read slowly.
@@ -18,23 +20,19 @@ class CpufreqSource(Source):
     name = "cpufreq"
     period_ms = 1000
 
-    def _files(self) -> list[tuple[str, str]]:
-        found = self.path(FOLDER).glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
-        cores = sorted((int(path.parts[-3][3:]), path) for path in found if path.parts[-3][3:].isdigit())
-        return [(f"cpu{core}", str(path.relative_to(self.root))) for core, path in cores]
-
     def probe(self) -> str | None:
         """See `Source.probe`."""
-        files = self._files()
+        files = self.folders(FILE)
         if not files:
-            return f"{self.path(FOLDER)}/cpu*/cpufreq is not there: usual in virtual machines"
-        return self.missing(*(file for _, file in files))
+            return f"{self.path(CPU_FOLDER)}/cpu*/cpufreq is not there: usual in virtual machines"
+        return self.missing(*(str(file.relative_to(self.root)) for file in files.values()))
 
-    def open(self) -> None:
-        """See `Source.open`."""
-        for core, file in self._files():
-            self.parts.append(
-                SingleValuePart(
-                    HostFile(self.path(file), whole=True), self.columns, ("cpu.frequency", 1e-3), core
-                )
-            )
+    def find(self) -> dict[Hashable, MakeParts]:
+        """See `HotplugSource.find`."""
+        files = self.folders(FILE)
+        few = len(files) <= FEW
+        return {cpu: one(self._part, cpu, file, few) for cpu, file in files.items()}
+
+    def _part(self, cpu: str, file: Path, keep_open: bool) -> ValuesPart:
+        target = ("cpu.frequency", cpu, 1e-3)
+        return ValuesPart(value_files(file.parent, [file.name], keep_open), self.columns, [target])
