@@ -38,6 +38,16 @@ def share(part: pl.Expr, whole: pl.Expr, least: float = 0.0) -> pl.Expr:
     return pl.when(whole > least).then(100.0 * part / whole).otherwise(0.0 * whole).clip(0.0, 100.0)
 
 
+def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """Return ``part`` over ``whole``; missing where the whole is 0: of nothing there is no ratio."""
+    return pl.when(whole > 0).then(part / whole).otherwise(None)
+
+
+def percent(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """Return ``part`` in percent of ``whole``, at most 100; missing where the whole is 0."""
+    return (100.0 * ratio(part, whole)).clip(0.0, 100.0)
+
+
 def per_operation(time: pl.Expr, operations: pl.Expr) -> pl.Expr:
     """Return mean time per operation; 0 where nothing was done."""
     return pl.when(operations > 0).then(time / operations).otherwise(0.0 * operations)
@@ -117,6 +127,69 @@ DERIVED: tuple[Derived, ...] = (
         lambda dirty, writeback, available: share(dirty + writeback, available),
         "dirty pages and pages under writeback, of the memory available",
         "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
+    ),
+    Derived(
+        "perf.ipc",
+        "cpu",
+        "instructions/cycle",
+        ("perf.instructions", "perf.cycles"),
+        ratio,
+        "instructions retired per cycle",
+        "perf-stat(1), insn per cycle",
+    ),
+    Derived(
+        "perf.branch_miss_rate",
+        "cpu",
+        "%",
+        ("perf.branch_misses", "perf.branches"),
+        percent,
+        "branches that were predicted wrongly",
+        "perf-stat(1), branch-misses of all branches",
+    ),
+    Derived(
+        "perf.cache_miss_rate",
+        "memory",
+        "%",
+        ("perf.cache_misses", "perf.cache_references"),
+        percent,
+        "cache accesses that missed, at the level that the kernel counts",
+        "perf-stat(1), cache-misses of all cache refs",
+    ),
+    Derived(
+        "perf.l3_stall_share",
+        "memory",
+        "%",
+        ("perf.stalls_l3_miss", "perf.cycles"),
+        percent,
+        "cycles in which nothing ran while a load that missed L3 was under way (Intel)",
+        "Intel 64 and IA-32 Optimization Reference Manual, B.1, memory bound",
+    ),
+    Derived(
+        "perf.load_stall_share",
+        "memory",
+        "%",
+        ("perf.load_not_complete", "perf.cycles"),
+        percent,
+        "cycles without retirement while the oldest operation waited for loaded data (AMD)",
+        "tools/perf/pmu-events/arch/x86/amdzen4, backend_bound_memory",
+    ),
+    Derived(
+        "perf.memory_stall_share",
+        "memory",
+        "%",
+        ("perf.stall_backend_mem", "perf.cycles"),
+        percent,
+        "cycles in which nothing was issued because memory was waited for (ARM)",
+        "Arm Neoverse N2 core telemetry specification, topdown backend memory bound",
+    ),
+    Derived(
+        "perf.remote_memory_share",
+        "memory",
+        "%",
+        ("perf.remote_memory", "perf.local_memory"),
+        lambda remote, local: percent(remote, remote + local),
+        "loads from memory of another node, of all that came from memory",
+        "tools/perf/pmu-events/arch/x86/skylakex, mem_load_l3_miss_retired",
     ),
 )
 

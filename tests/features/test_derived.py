@@ -43,6 +43,19 @@ def derive(values):
             "memory.writeback_pressure",
             25.0,
         ),
+        ({"perf.instructions/cpu0": 3e9, "perf.cycles/cpu0": 2e9}, "perf.ipc/cpu0", 1.5),
+        ({"perf.branch_misses": 2e6, "perf.branches": 1e8}, "perf.branch_miss_rate", 2.0),
+        ({"perf.cache_misses": 3e6, "perf.cache_references": 4e6}, "perf.cache_miss_rate", 75.0),
+        ({"perf.stalls_l3_miss": 5e8, "perf.cycles": 2e9}, "perf.l3_stall_share", 25.0),
+        ({"perf.load_not_complete": 1e9, "perf.cycles": 2e9}, "perf.load_stall_share", 50.0),
+        ({"perf.stall_backend_mem": 1e9, "perf.cycles": 4e9}, "perf.memory_stall_share", 25.0),
+        # Counters that were scaled apart from each other may exceed their whole.
+        ({"perf.cache_misses": 5e6, "perf.cache_references": 4e6}, "perf.cache_miss_rate", 100.0),
+        (
+            {"perf.remote_memory/socket0": 1e6, "perf.local_memory/socket0": 3e6},
+            "perf.remote_memory_share/socket0",
+            25.0,
+        ),
     ],
 )
 def test_formula(inputs, name, expected):
@@ -56,6 +69,11 @@ def test_every_formula_is_tested_above():
         mark.args[1][i][1].split("/")[0] for mark in test_formula.pytestmark for i in range(len(mark.args[1]))
     }
     assert tested == {d.name for d in DERIVED}
+
+
+def test_of_nothing_there_is_no_ratio():
+    assert derive({"perf.instructions": 0, "perf.cycles": 0}).frame["perf.ipc"][0] is None
+    assert derive({"perf.branch_misses": 0, "perf.branches": 0}).frame["perf.branch_miss_rate"][0] is None
 
 
 def test_nothing_is_derived_without_all_inputs():
