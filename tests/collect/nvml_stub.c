@@ -368,7 +368,7 @@ int nvmlDeviceGetFieldValues(Device *d, int count, Field *fields) {
         if (fields[i].scope) snprintf(key, sizeof key, "Field.%u.%u", fields[i].id, fields[i].scope);
         else snprintf(key, sizeof key, "Field.%u", fields[i].id);
         int code = ask(d, key, &answer);
-        if (code == UNINITIALIZED || code == INVALID || code == 15) return code;
+        if (code == UNINITIALIZED || code == INVALID || code == 15) return code;   /* of the whole call */
         fields[i].code = code;
         fields[i].value = code ? 0 : number(answer.values[0], &type);
         fields[i].type = code ? 0 : type;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import struct
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collect_parts import REPOSITORY, SHARED, open_source, read, values
+from collect_parts import REPOSITORY, SHARED, open_source, read, values, write
 from hypothesis import given
 from hypothesis import strategies as st
 from nvml_stub import MIB, NvmlStub, mig_slice, name, stub_nvml, uuid
@@ -65,19 +66,19 @@ def test_a_busy_gpu_is_read_as_it_says(stub: NvmlStub) -> None:
     source = open_source(NvmlSource, LIVE)
     first, second = of(values(source), 0), of(values(source), 1)
     assert first["gpu.utilization"] == 100
-    assert (first["gpu.clock_sm"], first["gpu.clock_memory"]) == (1980, 2619)
+    assert first["gpu.clock_sm"] == 1980
     assert first["gpu.memory_used"] == 19818 * MIB
     assert (second["gpu.utilization"], second["gpu.memory_utilization"]) == (37, 5)
     held = {metric for metric, value in second.items() if metric.startswith("gpu.throttle") and value}
     assert held == {"gpu.throttle_power_cap", "gpu.throttle_hw_thermal"}
     assert physical(source)[f"gpu.power/{name(0)}"] == pytest.approx(588.39)
-    assert len(first) == 20
+    assert len(first) == 18
     assert not source.columns.errors
     source.close()
 
 
 @pytest.mark.parametrize(
-    ("kind", "channels"), [(NvmlSource, 40), (NvmlDetailSource, 78), (NvmlHealthSource, 282)]
+    ("kind", "channels"), [(NvmlSource, 36), (NvmlDetailSource, 82), (NvmlHealthSource, 282)]
 )
 def test_every_channel_is_in_the_catalogue_and_in_its_range(
     stub: NvmlStub, kind: type[Source], channels: int
@@ -96,6 +97,7 @@ def test_what_moves_slowly_or_counts(stub: NvmlStub) -> None:
     slow, stored = of(values(detail), 0), physical(detail)
     assert (slow["gpu.temperature"], slow["gpu.memory_temperature"]) == (59, 55)
     assert slow["gpu.temperature_margin"] == 26
+    assert (slow["gpu.clock_graphics"], slow["gpu.clock_memory"]) == (1980, 2619)
     assert (slow["gpu.compute_processes"], slow["gpu.graphics_processes"]) == (3, 0)
     assert (slow["gpu.pcie_generation"], slow["gpu.pcie_width"], slow["gpu.pcie_replays"]) == (5, 16, 9)
     assert slow["gpu.nvlink_tx_data"] == 90000
@@ -203,6 +205,38 @@ def test_what_cannot_be_true_is_missing(stub: NvmlStub, key: str, answer: str, m
     source.close()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_a_driver_answers_is_in_range_or_missing(stub: NvmlStub, seed: int) -> None:
+    """Codes of all kinds and numbers of all sizes, anew at each of several reads."""
+    rng = random.Random(seed)
+    catalog = load_catalog()
+    sources = [open_source(kind, LIVE) for kind in KINDS]
+    usual = [of(values(source), 1) for source in sources]
+    identity = {"UUID", "Name", "PciInfo", "SupportedEventTypes"}
+    keys = [key for gpu, key in stub.answers if gpu == "*" and key not in identity]
+    for _ in range(4):
+        for key in rng.sample(keys, 60):
+            kind = rng.choice(
+                ["", "ui:", "ul:", "ull:", "sll:", "si:", "us:"] if key.startswith("Field") else [""]
+            )
+            size = rng.choice([1, 8, 31, 32, 62, 63, 64])
+            number = rng.choice([rng.getrandbits(size), -rng.getrandbits(8), *BLANK])
+            answer = rng.choice(
+                [f"{kind}{number} {number} {number} {number}", f"error {rng.randrange(1, 40)}"]
+            )
+            if answer not in {f"error {code}" for code in nvml_session.DOWN}:
+                stub.answers["0", key] = answer
+        stub.write()
+        for source, other in zip(sources, usual, strict=True):
+            assert of(read(source), 1) == other
+            for channel, value in physical(source).items():
+                metric = catalog[channel.split("/")[0]]
+                low = metric.minimum if metric.minimum is not None else 0
+                assert value is None or low <= value <= (metric.maximum or 2**63), channel
+    for source in sources:
+        source.close()
+
+
 @given(st.integers(0, 2**64 - 1))
 def test_only_blanks_and_what_exceeds_63_bits_are_cleaned(value: int) -> None:
     assert clean(value) == (MISSING if value in BLANK or value >= 2**63 else value)
@@ -254,11 +288,11 @@ def test_a_lost_gpu_costs_only_its_own_samples(stub: NvmlStub, kind: type[Source
 def test_a_gpu_lost_before_it_was_ever_read_is_taken_up_when_it_is_there(stub: NvmlStub) -> None:
     stub.set(1, "lost")
     source = open_source(NvmlSource, LIVE)
-    assert len(of(values(source), 0)) == 20
+    assert len(of(values(source), 0)) == 18
     assert not of(values(source), 1)
     assert list(source.columns.errors) == ["GPU 1: NVML: gpu is lost"]
     stub.clear(1)
-    assert len(of(read(source), 1)) == 20
+    assert len(of(read(source), 1)) == 18
     source.close()
 
 
@@ -316,6 +350,20 @@ def test_what_stands_in_for_an_unsupported_field_is_asked(stub: NvmlStub) -> Non
     assert "gpu.pcie_tx_bytes" in of(physical(detail), 1)
     fast.close()
     detail.close()
+
+
+def test_a_field_that_spoils_the_whole_call_is_found_and_left_out(stub: NvmlStub) -> None:
+    usual = open_source(NvmlDetailSource, LIVE)
+    stub.set(0, "Field.160", "error 2")
+    stub.set(0, "Field.83", "error 2")
+    source = open_source(NvmlDetailSource, LIVE)
+    found = of(values(source), 0)
+    assert of(values(usual), 0).keys() - found.keys() == {"gpu.nvlink_ecc_data_errors"}
+    assert found["gpu.energy"] == 123456789  # by nvmlDeviceGetTotalEnergyConsumption
+    assert found["gpu.nvlink_rx_raw"] == 117000
+    assert of(read(source), 0) == found
+    usual.close()
+    source.close()
 
 
 @pytest.mark.parametrize("error", [8, 10, 11, 14, 17, 19, 20, 21, 999])
@@ -434,13 +482,13 @@ def test_a_gpu_that_is_plugged_in_is_found(
     (tmp_path / DEVICES / "0000:03:00.0").mkdir()
     for _ in range(4):
         read(source)
-    assert [len(of(values(source), gpu)) for gpu in range(3)] == [20, 20, 20]
+    assert [len(of(values(source), gpu)) for gpu in range(3)] == [18, 18, 18]
     stub.count = 1
     (tmp_path / DEVICES / "0000:03:00.0").rmdir()
     stub.reload_driver()
     for _ in range(4):
         read(source)
-    assert [len(of(values(source), gpu)) for gpu in range(3)] == [20, 0, 0]
+    assert [len(of(values(source), gpu)) for gpu in range(3)] == [18, 0, 0]
     source.close()
 
 
@@ -471,6 +519,16 @@ def test_a_driver_without_gpus_and_a_captured_tree_are_told_too(stub: NvmlStub, 
     columns = Columns("gpu", 100, load_catalog(), load_left_out())
     assert NvmlSource(LIVE, columns).probe() == "the NVIDIA driver has no GPU"
     assert str(tmp_path) in str(NvmlSource(tmp_path, columns).probe())
+
+
+def test_a_root_that_is_this_host_mounted_elsewhere_has_its_gpus(stub: NvmlStub, tmp_path: Path) -> None:
+    boot = "proc/sys/kernel/random/boot_id"
+    write(tmp_path, boot, (LIVE / boot).read_text())
+    source = open_source(NvmlSource, tmp_path)
+    assert len(values(source)) == 36
+    source.close()
+    write(tmp_path, boot, "another boot\n")
+    assert NvmlSource(tmp_path, source.columns).probe() is not None
 
 
 def test_facts_tell_which_gpu_is_which(stub: NvmlStub) -> None:

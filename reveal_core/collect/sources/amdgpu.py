@@ -13,6 +13,7 @@ from reveal_core.collect.columns import Columns
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources.amdgpu_json import SCALES, Samples, amd_smi, amd_smi_names, rocm_smi
+from reveal_core.collect.sources.live import not_live
 
 FOLDERS = ("/opt/rocm/bin", "/usr/local/bin")
 """Where the tools are besides the search path."""
@@ -133,8 +134,9 @@ class AmdGpuSource(Source):
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
-        if self.root != Path("/"):
-            return f"{self.root} is a captured tree, and AMD's tools answer only on their own host"
+        elsewhere = not_live(self.root)
+        if elsewhere is not None:
+            return elsewhere
         if not self.path(MODULE).exists():
             return f"{self.path(MODULE)} is not there: no AMD GPU, or modprobe amdgpu"
         if self._tool() is None:

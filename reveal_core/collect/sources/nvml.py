@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
+from reveal_core.collect.sources.live import not_live
 from reveal_core.collect.sources.nvml_gpu import Gpu, Reading
 from reveal_core.collect.sources.nvml_queries import DETAIL, FAST, HEALTH, Table
 from reveal_core.collect.sources.nvml_session import NvmlError, Session
@@ -56,14 +57,16 @@ class Gpus:
             self._due, self._addresses = 0.0, self._list()
         if self._clock() >= self._due and self.session.is_up():
             self._due = self._clock() + COUNT_S
-            with self.session.calls():
-                try:
-                    count = self.session.nvml.nvmlDeviceGetCount()
-                except self.session.nvml.NVMLError as error:
-                    failure = self.session.error(error)
-                    if self.session.is_up():
-                        raise failure from error
-                    return self._found  # NVML is gone, which the GPUs say themselves
+            self.session.enter()
+            try:
+                count = self.session.nvml.nvmlDeviceGetCount()
+            except self.session.nvml.NVMLError as error:
+                failure = self.session.error(error)
+                if self.session.is_up():
+                    raise failure from error
+                return self._found  # NVML is gone, which the GPUs say themselves
+            finally:
+                self.session.leave()
             self._found = (self.session.generation, count)
             self._look_for_new()
         return self._found
@@ -136,8 +139,9 @@ class NvmlSource(Source):
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
-        if self.root != Path("/"):
-            return f"{self.root} is a captured tree, and the NVIDIA driver answers only on its own host"
+        elsewhere = not_live(self.root)
+        if elsewhere is not None:
+            return elsewhere
         session = Session()
         try:
             session.start()

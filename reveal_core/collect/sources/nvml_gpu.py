@@ -115,24 +115,28 @@ class Gpu:
         if not self._reading.acquire(blocking=False):
             raise BlockingIOError("an earlier call has not returned")
         try:
-            return self._read()
+            library = self.session.enter()
+            try:
+                return self._read(library)
+            finally:
+                self.session.leave()
         finally:
             self._reading.release()
 
-    def _read(self) -> Reading:
-        with self.session.calls() as library:
-            try:
-                if self._handle is None:
-                    self._find()
-                if not self._prepared or (
-                    self._clock() - self._slices_seen >= SLICES_S and self._look_for_slices()
-                ):
-                    self._prepare(library)
-                own = self._own_numbers()
-                numbers = [number for call in list(self._calls) for number in self._ask(library, call)]
-            except Lost as lost:
-                return self._gone(str(lost))
-        return Reading(self._outputs, own + numbers)
+    def _read(self, library: Any) -> Reading:
+        try:
+            if self._handle is None:
+                self._find()
+            if not self._prepared or (
+                self._clock() - self._slices_seen >= SLICES_S and self._look_for_slices()
+            ):
+                self._prepare(library)
+            numbers = self._own_numbers()
+            for call in tuple(self._calls):
+                numbers += self._ask(library, call)
+        except Lost as lost:
+            return self._gone(str(lost))
+        return Reading(self._outputs, numbers)
 
     def close(self) -> None:
         """Forget the GPU; NVML lets go of the rest when it is shut down."""
@@ -279,7 +283,15 @@ class Gpu:
             handle = call.arguments[0]
             return self._ready([self._call(library, handle, call.query.instead, call.instance, call.link)])
         assert isinstance(call, FieldsCall)
-        return self._ready(self._instead(library, call.fields))
+        fields = call.fields
+        if len(fields) == 1:
+            return self._ready(self._instead(library, fields))
+        # One field that a driver does not know may spoil the call for all of them.
+        middle = len(fields) // 2
+        return [
+            FieldsCall(self.session, library, self._handle, half, self._name)
+            for half in (fields[:middle], fields[middle:])
+        ]
 
     @staticmethod
     def _ready(calls: list[QueryCall | None]) -> list[Call]:

@@ -165,9 +165,7 @@ FAST = Table(
         Query(
             "nvmlDeviceGetUtilizationRates", ("gpu.utilization", "gpu.memory_utilization"), outputs=("II",)
         ),
-        _clock("gpu.clock_graphics", 0),
         _clock("gpu.clock_sm", 1),
-        _clock("gpu.clock_memory", 2),
         Query(
             "nvmlDeviceGetCurrentClocksEventReasons",
             REASONS,
@@ -193,6 +191,8 @@ DETAIL = Table(
         _share("gpu.decoder_utilization", "Decoder"),
         _share("gpu.jpeg_utilization", "Jpg"),
         _share("gpu.ofa_utilization", "Ofa"),
+        _clock("gpu.clock_graphics", 0),
+        _clock("gpu.clock_memory", 2),
         _clock("gpu.clock_video", 3),
         MEMORY_FREE,
         _bar1("gpu.bar1_used", None),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from reveal_core.collect.columns import MISSING
@@ -108,9 +107,8 @@ class Session:
             self._broken = True
         return NvmlError(code, str(self.nvml.NVMLError(code)))
 
-    @contextmanager
-    def calls(self) -> Iterator[Any]:
-        """Hold NVML while calling it, so that nobody shuts it down meanwhile; gives the C library.
+    def enter(self) -> Any:
+        """Hold NVML for calls, so that nobody shuts it down meanwhile, until `leave`; gives the C library.
 
         Raises
         ------
@@ -118,14 +116,15 @@ class Session:
             If NVML is not there at present.
         """
         with self._lock:
-            if not self.is_up():
+            if not self._up or self._broken:
                 raise NvmlError(1, "not initialised, the driver went away")
             self._calls += 1
-        try:
-            yield self.nvml.nvmlLib
-        finally:
-            with self._lock:
-                self._calls -= 1
+        return self.nvml.nvmlLib
+
+    def leave(self) -> None:
+        """Let go of NVML after `enter`."""
+        with self._lock:
+            self._calls -= 1
 
     def is_up(self) -> bool:
         """Whether NVML can be called."""
