@@ -9,7 +9,6 @@ import polars as pl
 
 from reveal_core.channels import Channel
 
-
 BOOT_COLUMN = "boot"
 SPARSE_GRID = "reveal.sparse_grid"
 """Channel that is 1 at the ticks that sparse sampling keeps to, whatever the pace was at the time."""

@@ -56,13 +56,16 @@ def _show_doctor(console: Console, found: dict[str, Any]) -> None:
         markup=False,
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("source", no_wrap=True)
+    table.add_column("source", overflow="fold")
     table.add_column("note", overflow="fold")
     for source in here:
         if source["reason"]:
             table.add_row(source["source"], escape(source["reason"]))
+    reasons: dict[str, list[str]] = {}
     for source in absent:
-        table.add_row(f"[dim]{source['source']}[/dim]", f"[dim]not here:[/dim] {escape(source['reason'])}")
+        reasons.setdefault(source["reason"], []).append(source["source"])
+    for reason, names in reasons.items():
+        table.add_row(f"[dim]{', '.join(names)}[/dim]", f"[dim]not here:[/dim] {escape(reason)}")
     if table.rows:
         console.print(table)
     for name, address in (("store", "url"), ("mlflow", "uri"), ("prefect", "api")):

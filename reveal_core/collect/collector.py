@@ -213,6 +213,8 @@ class Collector:
             "mono_clock": "CLOCK_BOOTTIME",
             "unavailable": dict(self.absent),
         }
+        for opened in self.opened:
+            facts = {**facts, **opened.source.facts}
         blocks = [*(opened.cut() for opened in self.opened), self.own.cut()]
         batch = Batch(host, boot, sequence, {**facts, "collector": collector}, self.ts, self.mono, blocks)
         self.ts, self.mono = array("q"), array("q")

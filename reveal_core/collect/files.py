@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+ROOM = 4096 - 1024
+"""The kernel fills a page with records of a file: a line of another kilobyte would have fitted behind this."""
+
 
 class HostFile:
     """A file under the host's root.
@@ -18,7 +21,9 @@ class HostFile:
         The file.
     whole
         The kernel makes this file in one piece, so a read that leaves room in the buffer has reached its
-        end. Files made record by record may answer short in the middle and are read until nothing comes.
+        end. Files made record by record may answer short where the next record does not fit into the kernel's
+        page; they are read until nothing comes, unless the answer leaves so much of the page free that any
+        record would have fitted.
     size
         First size of the buffer in bytes; it grows with the file.
     """
@@ -43,7 +48,7 @@ class HostFile:
             if self.fd < 0:
                 self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             data = os.pread(self.fd, self.size, 0)
-            if self.whole and len(data) < self.size:
+            if len(data) < self.size and (self.whole or len(data) < ROOM):
                 return data
             pieces = []
             offset = 0

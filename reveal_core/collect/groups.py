@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile, read_text
@@ -142,6 +142,11 @@ class GroupSource(Source):
         if not self.left_out:
             return []
         return [f"{self.left_out} more groups are active than the {MAX_GROUPS} that are read"]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """See `Source.facts`."""
+        return {"jobs": self.jobs}
 
     @property
     def jobs(self) -> dict[str, str]:

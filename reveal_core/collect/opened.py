@@ -60,6 +60,7 @@ class OpenSource:
         self.samples = 0
         self._slow = 0
         self._calm = 0
+        self._slow_us = round(SLOW_SHARE * tick_ms * 1000)
 
     @property
     def failed(self) -> int:
@@ -106,16 +107,15 @@ class OpenSource:
 
     def _weigh(self, taken_us: int) -> None:
         """Read a source that proves slow less often, and more often again once it is cheap."""
-        share = taken_us / (self.tick_ms * 1000)
-        if share > SLOW_SHARE:
+        if taken_us > self._slow_us:
             self._slow, self._calm = self._slow + 1, 0
             self.late += 1
             if self._slow >= SLOW_READS and self.stretch < MAX_STRETCH:
                 self.stretch *= 2
                 self._slow = 0
-        else:
+        elif self._slow or self.stretch > 1:
             self._slow = 0
-            self._calm += share * 2 < SLOW_SHARE
+            self._calm += taken_us * 2 < self._slow_us
             if self._calm >= CALM_READS and self.stretch > 1:
                 self.stretch //= 2
                 self._calm = 0

@@ -170,27 +170,25 @@ def encode_batch(batch: Batch) -> Segment:
             names.append(block.coverage.name)
             channels.append(block.coverage)
             arrays.append(_coverage(block, present, rows))
-    metadata: dict[bytes | str, bytes | str] = {}
-    metadata.update(
-        encode_metadata(
-            host=batch.host, boot=batch.boot, sequence=batch.sequence, facts=batch.facts, channels=channels
-        ).items()
-    )
-    schema = pa.schema(
-        [pa.field(name, values.type) for name, values in zip(names, arrays, strict=True)], metadata=metadata
-    )
+    schema = pa.schema([pa.field(name, values.type) for name, values in zip(names, arrays, strict=True)])
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        pa.Table.from_arrays(arrays, schema=schema),
+    with pq.ParquetWriter(
         sink,
+        schema,
         compression="zstd",
         use_dictionary=False,
         write_statistics=["ts"],
+        store_schema=False,  # Arrow's own copy of the schema: 40 % of the bytes, and half of the time
         column_encoding={
             field.name: "BYTE_STREAM_SPLIT" if field.type == pa.float32() else "DELTA_BINARY_PACKED"
             for field in schema
         },
-    )
+    ) as writer:
+        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+        metadata = encode_metadata(
+            host=batch.host, boot=batch.boot, sequence=batch.sequence, facts=batch.facts, channels=channels
+        )
+        writer.add_key_value_metadata({key.decode(): value.decode() for key, value in metadata.items()})
     return Segment(
         host=batch.host,
         start=datetime.fromtimestamp(batch.ts[0] // 1000 / 1e6, UTC),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import why_unreadable
@@ -68,6 +68,11 @@ class Source(ABC):
         """Close every file."""
         for part in self.parts:
             part.file.close()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What it knows of the host beside its samples: goes into each segment's facts."""
+        return {}
 
     @property
     def notes(self) -> list[str]:

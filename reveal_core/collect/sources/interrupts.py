@@ -179,6 +179,7 @@ class InterruptsSource(Source):
     """Interrupts of each device line and of the architecture's own lines, per core, and each core's total."""
 
     name = "interrupts"
+    period_ms = 500  # one of the dearest files there are: a line per device and core
 
     def probe(self) -> str | None:
         """See `Source.probe`."""

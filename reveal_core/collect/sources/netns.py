@@ -19,7 +19,7 @@ from reveal_core.collect.sources.protocols import FILES, ProtocolsPart
 from reveal_core.collect.sources.sockstat import SockstatPart
 
 MAX_NAMESPACES = 16
-DISCOVERY_MS = 2000
+DISCOVERY_MS = 3000
 FULL_SEARCH = 10
 """Every so many discoveries all processes are asked, else only those not yet known:
 
@@ -41,7 +41,7 @@ class Namespace:
 
 
 class NetnsSource(Source):
-    """Other namespaces, found every two seconds, read through one process each.
+    """Other namespaces, found every three seconds, read through one process each.
 
     An open file of a namespace keeps the namespace alive, so its files are closed at the first discovery
     that finds no process in it. A namespace without a process has no traffic of its own and is not read.
