@@ -21,7 +21,8 @@ from reveal_core.collect.sources.perf_events import (
     processor_kinds,
     processor_of,
 )
-from reveal_core.collect.sources.perf_part import PerfPart, Scope
+from reveal_core.collect.sources.perf_lines import Scope
+from reveal_core.collect.sources.perf_part import PerfPart
 
 WORK = (Event("perf.instructions", "instructions"), Event("perf.cycles", "cycles"))
 CLOCKS = tuple(Event(f"perf.{name}", f"msr/{name}/", kind="part") for name in ("aperf", "mperf", "tsc"))

@@ -25,7 +25,8 @@ from reveal_core.collect.sources.perf_events import (
     printed_name,
     processor_of,
 )
-from reveal_core.collect.sources.perf_part import PerfPart, Scope, read_lines
+from reveal_core.collect.sources.perf_lines import Scope, read_lines
+from reveal_core.collect.sources.perf_part import PerfPart
 from reveal_core.collect.sources.perf_stream import PerfStream, plain_environment
 
 CPUS = "sys/devices/system/cpu"
@@ -240,8 +241,8 @@ class PerfSource(Source):
         if done.returncode == 0:
             supported = {
                 printed_name(str(line["event"]))
-                for line in read_lines(lines)[0]
-                if "event" in line and line["counter-value"] != "<not supported>"
+                for line in read_lines(lines)
+                if line["counter-value"] != "<not supported>"
             }
             return [event for event in events if printed_name(event.event) in supported], ""
         words = [line.decode("utf-8", "replace").strip() for line in lines if line.strip()]

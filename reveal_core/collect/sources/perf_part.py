@@ -1,16 +1,19 @@
-"""From the lines that ``perf stat -I … -j`` prints to rates."""
+"""From what ``perf stat`` counts in its intervals to rates."""
 
 from __future__ import annotations
 
-import json
+import math
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.parts import Part, Readable
 from reveal_core.collect.sources.perf_events import Event, printed_name
+from reveal_core.collect.sources.perf_lines import Cell, Counts, Floats, Layout, Scope
 
 MIN_RUNNING_SHARE = 5.0
 """Percent of the time that an event must have had a counter; perf's extrapolation from less is a guess."""
@@ -24,39 +27,15 @@ MAX_REST = 1 << 20
 RESOLUTION = 1e-3
 """What one step of a stored integer is worth."""
 
-BUSY, AVERAGE_MHZ, BUSY_MHZ = "perf.busy", "perf.average_mhz", "perf.busy_mhz"
+APERF, MPERF, TSC = "msr/aperf/", "msr/mperf/", "msr/tsc/"
+CLOCKS = {"perf.busy": 101.0, "perf.average_mhz": 20000.0, "perf.busy_mhz": 20000.0}
+"""What follows from APERF, MPERF and TSC, each with the most that it can be."""
 RUNNING = "perf.running_share"
+MAX_SHARE = 100.5
 
+Integers = npt.NDArray[np.int64]
 
-@dataclass(frozen=True)
-class Scope:
-    """What a line of perf's stands for.
-
-    Attributes
-    ----------
-    key
-        The JSON name that tells instances apart: ``cpu``, ``socket``, or empty for the whole host.
-    instances
-        Number of CPUs by instance (``cpu3``, ``socket0``, or empty).
-    units
-        By PMU (``cstate_core``): number of its counters by instance, where that is not the number of CPUs.
-    """
-
-    key: str
-    instances: Mapping[str, int]
-    units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-
-    def instance(self, line: Mapping[str, Any]) -> str:
-        """Return the instance that a line is of."""
-        if self.key == "cpu":
-            return f"cpu{line['cpu']}"
-        if self.key == "socket":
-            return f"socket{str(line['socket']).lstrip('S')}"
-        return ""
-
-
-Counts = dict[tuple[str, str], tuple[float, float]]
-"""By instance and printed event: what was counted, and the seconds (per counter) that it was counted for."""
+_HEAD = re.compile(rb'\{\s*"interval"\s*:\s*(\d+(?:\.\d+)?),')
 
 
 class PerfPart(Part):
@@ -95,31 +74,38 @@ class PerfPart(Part):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(file, columns)
-        self.events = {printed_name(event.event): event for event in events}
-        self.names: dict[str, str] = {}
         self.scope = scope
         self.interval_s = interval_s
         self.clock = clock
         self.heard = clock()
-        self.slots: dict[tuple[str, str], int | None] = {}
         self.start = -1
-        self.rest = b""
-        self.lines: list[dict[str, Any]] = []
-        self.lines_of_interval = 0
-        self.last_end: float | None = None
-        self._lay_out(events)
+        self.cells = Cells(events, scope)
+        self.names = frozenset(name for _, name in self.cells.order)
+        self.layout: Layout | None = None
+        self.layout_cells = np.array([], dtype=np.int64)
+        self.slots = [self._slot(metric, instance) for metric, instance in self.cells.channels]
+        self._lose_track()
+
+    def _slot(self, metric: str, instance: str) -> int:
+        slot = self.columns.add(metric, instance, RESOLUTION, round(self.interval_s * 1000))
+        if slot is None:
+            raise ValueError(f"{metric} is not in the catalogue")
+        self.columns.row[slot] = MISSING
+        self.owned.add(slot)
+        return slot
 
     def parse(self, data: tuple[int, bytes]) -> None:
         """Take what perf wrote, and put the rates over the intervals that it completed into the row."""
         start, text = data
         if start != self.start:
-            self._begin(start)
+            self.start = start
+            self._lose_track()
         now = self.clock()
-        if text:
-            intervals = [counts for counts in self._intervals(text) if counts]
-            if intervals:
-                self.heard = now
-                self._publish(intervals)
+        if text and self._take(self.rest + text):
+            self.heard = now
+            row = self.columns.row
+            for slot, value in zip(self.slots, self.cells.rates(), strict=True):
+                row[slot] = value
         if now - self.heard > HELD_INTERVALS * self.interval_s:
             self.columns.blank(self.owned)
 
@@ -133,203 +119,192 @@ class PerfPart(Part):
         super().forget()
         self.start = -1
 
-    def _lay_out(self, events: Sequence[Event]) -> None:
-        """Make the channels, so that they are known before perf has said anything."""
-        names = {event.event for event in events}
-        metrics = [event for event in events if event.kind != "part"]
-        for instance in self.scope.instances:
-            for event in metrics:
-                if instance in self.scope.units.get(event.device, self.scope.instances):
-                    self._put(event.metric, instance, None, 0.0)
-            if {"msr/aperf/", "msr/mperf/", "msr/tsc/"} <= names:
-                for metric in (BUSY, AVERAGE_MHZ, BUSY_MHZ):
-                    self._put(metric, instance, None, 0.0)
-            self._put(RUNNING, instance, None, 0.0)
-
-    def _begin(self, start: int) -> None:
-        self.start, self.rest = start, b""
-        self._lose_track()
-
     def _lose_track(self) -> None:
         """Forget where intervals begin and end: the next one to end only tells where its successor begins."""
-        self.lines, self.last_end = [], None
+        self.rest = b""
+        self.head = b""
+        self.pieces: list[bytes] = []
+        self.lines = 0
         self.lines_of_interval = 0
+        self.last_end: float | None = None
 
-    def _intervals(self, text: bytes) -> list[Counts]:
-        """Return the counts of each interval that is complete."""
-        *lines, self.rest = (self.rest + text).split(b"\n")
-        if len(self.rest) > MAX_REST:
-            self.rest = b""
+    def _skip(self) -> None:
+        """Go on behind something that cannot be read, among which there may be samples."""
+        self.columns.failed(f"{self.file.path}: a line that is no sample of perf's")
+        self._lose_track()
+
+    def _take(self, text: bytes) -> bool:
+        """Cut what perf wrote into intervals and count those that are complete; return whether any was."""
+        cut = text.rfind(b"\n") + 1
+        if len(text) - cut > MAX_REST:
             self._lose_track()
             raise ValueError(f"a line of more than {MAX_REST} bytes")
-        complete = []
-        samples, whole = read_lines(lines)
-        if not whole:  # samples may be among what could not be read
-            self._lose_track()
-        for line in samples:
-            if self.lines and line["interval"] != self.lines[0]["interval"]:
-                self.lines_of_interval = len(self.lines)
-                complete.append(self._close_interval())
-            if self.last_end is None or line["interval"] > self.last_end:
-                self.lines.append(line)
-            else:  # a straggler of an interval that was thought complete
-                self.lines_of_interval = 0
-        # Knowing how many lines to expect saves waiting for the next interval to see that one is complete.
-        if self.lines and len(self.lines) == self.lines_of_interval:
-            complete.append(self._close_interval())
-        return complete
-
-    def _close_interval(self) -> Counts:
-        end = float(self.lines[0]["interval"])
-        lines, self.lines = self.lines, []
-        begin, self.last_end = self.last_end, end
-        if begin is None:
-            return {}
-        counts: Counts = {}
-        shares: dict[tuple[str, str], float] = {}
-        for line in lines:
-            known = self._known(line)
-            if known is None:
+        rest = text[cut:]
+        self.cells.clear()
+        at = 0
+        complete = 0
+        while at < cut:
+            found = _HEAD.match(text, at)
+            if found is None:
+                end = text.index(b"\n", at) + 1
+                if text[at:end].strip():
+                    self._skip()
+                at = end
                 continue
-            name, instance, value, share, runtime = known
-            key = (instance, name)
-            shares[key] = max(share, shares.get(key, 0.0))
-            # A hybrid processor counts an event on either of two PMUs, or on both for the whole host.
-            before = counts.get(key, (0.0, 0.0))
-            if value is None or share < MIN_RUNNING_SHARE:
-                counts[key] = before
-                continue
-            seconds = end - begin
-            enabled = runtime / 1e9 / self._units(name, instance)
-            if share == 100.0 and abs(enabled - seconds) <= RUNTIME_TOLERANCE * seconds:
-                seconds = enabled
-            counts[key] = (before[0] + value, seconds)
-        for (instance, _), share in shares.items():
-            least = counts.get((instance, RUNNING), (100.0, 1.0))[0]
-            counts[instance, RUNNING] = (min(share, least), 1.0)
-        return counts
-
-    def _known(self, line: dict[str, Any]) -> tuple[str, str, float | None, float, float] | None:
-        """Return name, instance, value, share of the time running in percent, and time running in ns."""
-        try:
-            printed = line["event"]
-            name = self.names.get(printed)
-            if name is None:
-                name = printed_name(printed)
-                if name not in self.events:
-                    return None
-                self.names[printed] = name
-            instance = self.scope.instance(line)
-            text = line["counter-value"]
-            if instance not in self.scope.instances or text == "<not supported>":
-                return None
-            if text == "<not counted>":
-                return name, instance, None, 0.0, 0.0
-            share = min(100.0, float(line.get("pcnt-running", 100.0)))
-            return name, instance, float(text), share, float(line.get("event-runtime", 0))
-        except (KeyError, ValueError, TypeError):
-            return None  # a line of another kind, or of a metric that perf works out itself
-
-    def _units(self, name: str, instance: str) -> int:
-        units = self.scope.units.get(name.partition("/")[0])
-        return max(1, units.get(instance, 1) if units is not None else self.scope.instances[instance])
-
-    def _publish(self, intervals: list[Counts]) -> None:
-        """Put rates into the row: over all the intervals together, if more than one is complete."""
-        totals: Counts = {}
-        for counts in intervals:
-            for key, (value, seconds) in counts.items():
-                before = totals.get(key, (0.0, 0.0))
-                totals[key] = (before[0] + value, before[1] + seconds)
-        filled = set()
-        for (instance, name), (value, seconds) in totals.items():
-            if name == RUNNING:
-                filled.add(self._put(RUNNING, instance, value / seconds, 100.0))
-                continue
-            event = self.events[name]
-            if event.kind == "part":
-                continue
-            rate = value / seconds if seconds > 0 else None
-            if event.kind == "share":
-                tick_rate = self._tsc_hz(totals, instance)
-                share = None if rate is None or tick_rate is None else 100.0 * rate / tick_rate
-                if share is not None:
-                    share /= self._units(name, instance)
-                filled.add(self._put(event.metric, instance, share, 100.5))
+            head = found[0]
+            end = text.index(b"\n", max(at, text.rfind(b"\n" + head, at, cut) + 1)) + 1
+            if head != self.head and self.pieces:
+                self.lines_of_interval = self.lines
+                complete += self._close()
+            if self.last_end is not None and float(found[1]) <= self.last_end:
+                if float(found[1]) < self.last_end:
+                    self._skip()
+                self.lines_of_interval = 0  # a straggler of an interval that was thought complete
             else:
-                filled.add(self._put(event.metric, instance, rate, MAX_RATE * self.scope.instances[instance]))
-        for instance in self.scope.instances:
-            filled.update(self._clocks(totals, instance))
-        self.columns.blank(self.owned - filled)
+                self.head = head
+                self.pieces.append(text[at:end])
+                self.lines += text.count(b"\n", at, end)
+                # Knowing how many lines to expect saves waiting for the next interval to see that one is
+                # complete.
+                if self.lines == self.lines_of_interval:
+                    complete += self._close()
+            at = end
+        self.rest = rest
+        return complete > 0
 
-    def _clocks(self, totals: Counts, instance: str) -> list[int | None]:
-        """Return the slots of what turbostat(8) calls Busy%, Avg_MHz and Bzy_MHz, filled.
-
-        APERF counts actual and MPERF base cycles while a CPU is not idle, TSC base cycles all the time.
-        """
-        aperf, mperf = totals.get((instance, "msr/aperf/")), totals.get((instance, "msr/mperf/"))
-        tsc = totals.get((instance, "msr/tsc/"))
-        if aperf is None or mperf is None or tsc is None:
-            return []
-        hertz = self._tsc_hz(totals, instance)
-        busy = average = busy_mhz = None
-        if hertz is not None and aperf[1] > 0 and mperf[1] > 0:
-            busy = 100.0 * mperf[0] / tsc[0]
-            average = hertz * aperf[0] / tsc[0] / 1e6
-            busy_mhz = hertz * aperf[0] / mperf[0] / 1e6 if mperf[0] > 0 else None
-        return [
-            self._put(BUSY, instance, busy, 101.0),
-            self._put(AVERAGE_MHZ, instance, average, 20000.0),
-            self._put(BUSY_MHZ, instance, busy_mhz, 20000.0),
-        ]
-
-    def _tsc_hz(self, totals: Counts, instance: str) -> float | None:
-        """Return how fast the TSC of one CPU counts; None if it was not counted."""
-        ticks, seconds = totals.get((instance, "msr/tsc/"), (0.0, 0.0))
-        return ticks / seconds / self.scope.instances[instance] if ticks > 0 and seconds > 0 else None
-
-    def _put(self, metric: str, instance: str, value: float | None, limit: float) -> int | None:
-        """Put a value into its slot, missing beyond what is possible; return the slot, None without one."""
-        key = (metric, instance)
-        if key not in self.slots:
-            slot = self.columns.add(metric, instance, RESOLUTION, round(self.interval_s * 1000))
-            self.slots[key] = slot
-            if slot is not None:
-                self.owned.add(slot)
-        slot = self.slots[key]
-        if slot is not None:
-            possible = value is not None and 0 <= value <= limit
-            self.columns.row[slot] = round(value / RESOLUTION) if possible and value is not None else MISSING
-        return slot
+    def _close(self) -> bool:
+        """Count the lines of an interval; return whether that worked."""
+        text = b"".join(self.pieces)
+        end = float(self.head.partition(b":")[2].rstrip(b","))
+        begin, self.last_end = self.last_end, end
+        self.pieces, self.lines = [], 0
+        if begin is None:
+            return False
+        counts = None if self.layout is None else self.layout.read(text)
+        if counts is None:
+            try:
+                self.layout = layout = Layout(text, self.names, self.scope)
+            except ValueError:
+                self._skip()
+                return False
+            self.layout_cells = self.cells.places(layout.cells)
+            counts = layout.read(text)
+        if counts is None:
+            return False
+        self.cells.add(self.layout_cells, counts, end - begin)
+        return True
 
 
-def read_lines(lines: Sequence[bytes]) -> tuple[list[dict[str, Any]], bool]:
-    """Return the lines that are a sample of an interval, as perf's JSON gives them, and whether nothing else
-    was among them.
+class Cells:
+    """What is counted of each event on each instance, and the rates that follow.
 
-    >>> read_lines([b'{"interval" : 1.0, "counter-value" : "7"}', b"", b"perf: oh"])
-    ([{'interval': 1.0, 'counter-value': '7'}], False)
+    Attributes
+    ----------
+    order
+        The cells.
+    channels
+        Metric and instance of each rate, in the order of `rates`.
     """
-    found = [line for line in lines if line.startswith(b"{")]
-    whole = len(found) == sum(1 for line in lines if line.strip())
-    values: list[Any]
-    try:
-        values = json.loads(b"[" + b",".join(found) + b"]")
-    except ValueError:
-        values = [_value(line) for line in found]
-    samples = [value for value in values if isinstance(value, dict) and "interval" in value]
-    good = [value for value in samples if _is_sample(value)]
-    return good, whole and len(values) == len(found) == len(samples)
+
+    def __init__(self, events: Sequence[Event], scope: Scope) -> None:
+        self.instances = list(scope.instances)
+        self.order: list[Cell] = [
+            (instance, name)
+            for name, event in ((printed_name(event.event), event) for event in events)
+            for instance in self.instances
+            if instance in scope.units.get(event.device, scope.instances)
+        ]
+        self.number = {cell: place for place, cell in enumerate(self.order)}
+        by_name = {printed_name(event.event): event for event in events}
+        self.counters = np.array([scope.counters(cell) for cell in self.order], dtype=np.float64)
+        self.cpus = np.array([scope.instances[name] for name in self.instances], dtype=np.float64)
+        where = {name: place for place, name in enumerate(self.instances)}
+        self.instance_of = np.array([where[instance] for instance, _ in self.order], dtype=np.int64)
+        kinds = [by_name[name].kind for _, name in self.order]
+        self.stored = np.array([kind != "part" for kind in kinds], dtype=bool)
+        self.timed = np.array([kind == "share" for kind in kinds], dtype=bool)
+        self.limits = np.where(self.timed, MAX_SHARE, MAX_RATE * self.cpus[self.instance_of])
+        self.clocks = all(name in by_name for name in (APERF, MPERF, TSC))
+        self.hardware = {name: self._column(name) for name in (APERF, MPERF, TSC)}
+        self.channels = [
+            (by_name[name].metric, instance)
+            for (instance, name), kind in zip(self.order, kinds, strict=True)
+            if kind != "part"
+        ]
+        if self.clocks:
+            self.channels += [(metric, instance) for metric in CLOCKS for instance in self.instances]
+        self.channels += [(RUNNING, instance) for instance in self.instances]
+        self.clear()
+
+    def _column(self, name: str) -> Integers:
+        """Return the cell of an event on each instance; the one behind the last where there is none."""
+        none = len(self.order)
+        return np.array([self.number.get((i, name), none) for i in self.instances], dtype=np.int64)
+
+    def places(self, cells: Sequence[Cell]) -> Integers:
+        """Return the numbers of some cells; those that are not counted here get one behind the last."""
+        return np.array([self.number.get(cell, len(self.order)) for cell in cells], dtype=np.int64)
+
+    def clear(self) -> None:
+        """Begin anew, before the intervals of a read."""
+        self.totals = np.zeros(len(self.order))
+        self.seconds = np.zeros(len(self.order))
+        self.shares = np.zeros(len(self.order))
+        self.intervals = 0
+
+    def add(self, places: Integers, counts: Counts, length: float) -> None:
+        """Add what an interval of some length counted.
+
+        A hybrid processor counts an event on either of two PMUs, or on both for the whole host: then two
+        lines are of one cell, and their counts are added up.
+        """
+        size = len(self.order)
+        counted = ~np.isnan(counts.values) & (counts.shares >= MIN_RUNNING_SHARE)
+        values = np.bincount(places, np.where(counted, counts.values, 0.0), size + 1)[:size]
+        runtimes = np.bincount(places, np.where(counted, counts.runtimes, 0.0), size + 1)[:size]
+        shares = np.zeros(size + 1)
+        np.maximum.at(shares, places, np.nan_to_num(counts.shares))
+        seen = np.bincount(places[counted], minlength=size + 1)[:size] > 0
+        enabled = runtimes / 1e9 / self.counters
+        plausible = (shares[:size] >= 100.0) & (np.abs(enabled - length) <= RUNTIME_TOLERANCE * length)
+        self.totals += values
+        self.seconds += np.where(seen, np.where(plausible, enabled, length), 0.0)
+        self.shares += shares[:size]
+        self.intervals += 1
+
+    def rates(self) -> list[int]:
+        """Return the rates over all the intervals that were added, as stored integers, `MISSING` where there
+        is none.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = np.where(self.seconds > 0, self.totals / self.seconds, math.nan)
+            hertz, mperf, aperf = (self._of(rates, name) for name in (TSC, MPERF, APERF))
+            hertz = np.where(hertz > 0, hertz / self.cpus, math.nan)
+            shares = 100.0 * rates / self.counters / hertz[self.instance_of]
+            found = [_stored(np.where(self.timed, shares, rates), self.limits)[self.stored]]
+            if self.clocks:
+                # turbostat(8): APERF counts actual and MPERF base cycles while a CPU is not idle, TSC base
+                # cycles all the time.
+                worked = self._counted(APERF) & self._counted(MPERF)
+                busy = np.where(worked, mperf / self.cpus / hertz, math.nan)
+                average = np.where(worked, aperf / self.cpus, math.nan)
+                values = (100.0 * busy, average / 1e6, np.where(busy > 0, average / busy, math.nan) / 1e6)
+                limits = CLOCKS.values()
+                found += [_stored(value, limit) for value, limit in zip(values, limits, strict=True)]
+            least = np.full(len(self.instances), 100.0)
+            np.minimum.at(least, self.instance_of, self.shares / max(1, self.intervals))
+            found.append(_stored(least, 100.0))
+        return [value for values in found for value in values.tolist()]
+
+    def _of(self, rates: Floats, name: str) -> Floats:
+        """Return the rate of an event on each instance; NaN where it is not counted."""
+        return np.append(rates, math.nan)[self.hardware[name]]
+
+    def _counted(self, name: str) -> npt.NDArray[np.bool_]:
+        return np.append(self.seconds, 0.0)[self.hardware[name]] > 0
 
 
-def _value(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
-
-
-def _is_sample(value: dict[str, Any]) -> bool:
-    """Return whether a line counts an event; others give a metric that perf worked out of two of them."""
-    interval = value["interval"]
-    return isinstance(interval, float | int) and 0 < interval < 1e12 and "counter-value" in value
+def _stored(values: Floats, limits: Floats | float) -> Integers:
+    """Return values as stored integers; `MISSING` for what cannot be."""
+    possible = (values >= 0) & (values <= limits)
+    return np.where(possible, np.rint(np.where(possible, values, 0.0) / RESOLUTION), MISSING).astype(np.int64)
