@@ -32,9 +32,18 @@ from reveal_core.collect.sources.nvml import (
     gpu_facts,
 )
 from reveal_core.collect.sources.nvml_calls import field_value, unpack_bits
-from reveal_core.collect.sources.nvml_session import BLANK, clean
+from reveal_core.collect.sources.nvml_session import clean
 
 LIVE = Path("/")
+BLANKS = (
+    *(0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF),
+    *(0x7FFFFFF0, 0x7FFFFFF1, 0x7FFFFFF2, 0x7FFFFFF3),
+    *(0x7FFFFFFFFFFFFFF0, 0x7FFFFFFFFFFFFFF1, 0x7FFFFFFFFFFFFFF2, 0x7FFFFFFFFFFFFFF3),
+    *(140737488355328, 140737488355329, 140737488355330, 140737488355331),
+)
+"""Not available, in 32 and 64 bits with and without sign; then blank, not found, not supported and not
+permitted as int32, int64 and double.
+"""
 KINDS: tuple[type[Source], ...] = (NvmlSource, NvmlDetailSource, NvmlHealthSource)
 
 
@@ -159,7 +168,7 @@ def test_samples_equal_what_nvidia_smi_told_of_a_real_gpu(stub: NvmlStub, state:
     detail.close()
 
 
-@pytest.mark.parametrize("blank", sorted(BLANK), ids=hex)
+@pytest.mark.parametrize("blank", BLANKS, ids=hex)
 def test_no_blank_of_the_vendors_becomes_a_number(stub: NvmlStub, blank: int) -> None:
     stub.set(0, "MemoryInfo", blank, blank, blank, blank)
     stub.set(0, "CurrentClocksEventReasons", blank)
@@ -220,7 +229,7 @@ def test_whatever_a_driver_answers_is_in_range_or_missing(stub: NvmlStub, seed: 
                 ["", "ui:", "ul:", "ull:", "sll:", "si:", "us:"] if key.startswith("Field") else [""]
             )
             size = rng.choice([1, 8, 31, 32, 62, 63, 64])
-            number = rng.choice([rng.getrandbits(size), -rng.getrandbits(8), *BLANK])
+            number = rng.choice([rng.getrandbits(size), -rng.getrandbits(8), *BLANKS])
             answer = rng.choice(
                 [f"{kind}{number} {number} {number} {number}", f"error {rng.randrange(1, 40)}"]
             )
@@ -239,7 +248,7 @@ def test_whatever_a_driver_answers_is_in_range_or_missing(stub: NvmlStub, seed: 
 
 @given(st.integers(0, 2**64 - 1))
 def test_only_blanks_and_what_exceeds_63_bits_are_cleaned(value: int) -> None:
-    assert clean(value) == (MISSING if value in BLANK or value >= 2**63 else value)
+    assert clean(value) == (MISSING if value in BLANKS or value >= 2**63 else value)
 
 
 @given(st.integers(-1, 9), st.integers(0, 2**64 - 1))
@@ -252,10 +261,10 @@ def test_eight_bytes_of_any_type_give_their_number_or_none(kind: int, raw: int) 
         return
     (value,) = struct.unpack_from(form, struct.pack("Q", raw))
     if found == MISSING:
-        assert not math.isfinite(value) or abs(value) >= 2**62 or round(value) in BLANK | {-1, 0xFFFF}
+        assert not math.isfinite(value) or abs(value) >= 2**62 or round(value) in {*BLANKS, -1, 0xFFFF}
     else:
         assert found == round(value)
-        assert found not in BLANK
+        assert found not in BLANKS
 
 
 @given(st.integers(0, 2**62), st.integers(2, 20))
@@ -407,20 +416,20 @@ def test_slices_stand_beside_their_gpu(stub: NvmlStub, monkeypatch: pytest.Monke
     fast, health = open_source(NvmlSource, LIVE), open_source(NvmlHealthSource, LIVE)
     first, second = f"{name(0)}:gi2:ci0", f"{name(0)}:gi9:ci0"
     found = values(fast)
-    assert found[f"gpu.memory_used/{first}"] == 26 * MIB
-    assert found[f"gpu.memory_used/{second}"] == 9 * MIB
+    assert found[f"gpu.slice_memory_used/{first}"] == 26 * MIB
+    assert found[f"gpu.slice_memory_used/{second}"] == 9 * MIB
     assert of(found, 0)["gpu.memory_used"] == 19818 * MIB
     assert "gpu.utilization" not in of(found, 0)
-    assert f"gpu.power/{first}" not in found
-    assert physical(health)[f"gpu.memory_total/{first}"] == 40 * 1024 * MIB
+    assert {key.split("/")[0] for key in found if key.endswith(first)} == {"gpu.slice_memory_used"}
+    assert physical(health)[f"gpu.slice_memory_total/{first}"] == 40 * 1024 * MIB
     assert of(values(health), 0)["gpu.mig_mode"] == 1
     stub.slice_up(0, [mig_slice(2, 40, 27 * MIB)])
     found = read(fast)
-    assert f"gpu.memory_used/{second}" not in found
-    assert found[f"gpu.memory_used/{first}"] == 27 * MIB
+    assert f"gpu.slice_memory_used/{second}" not in found
+    assert found[f"gpu.slice_memory_used/{first}"] == 27 * MIB
     stub.slice_up(0, [])
     found = read(fast)
-    assert f"gpu.memory_used/{first}" not in found
+    assert f"gpu.slice_memory_used/{first}" not in found
     assert of(found, 0)["gpu.utilization"] == 100
     fast.close()
     health.close()
@@ -510,6 +519,17 @@ def test_why_there_are_no_gpus_is_told_in_one_line(stub: NvmlStub, code: int, to
         assert reason is not None
         assert told in reason
         assert "\n" not in reason
+    assert gpu_facts() == []
+
+
+def test_a_host_without_the_library_is_told_so_and_loads_no_binding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "LIBRARY", str(tmp_path / "libnvidia-ml.so.1"))
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # importing it would fail
+    reason = NvmlSource(LIVE, Columns("gpu", 100, load_catalog(), load_left_out())).probe()
+    assert reason is not None
+    assert reason.startswith("libnvidia-ml.so.1 is not there")
     assert gpu_facts() == []
 
 

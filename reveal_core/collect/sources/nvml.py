@@ -6,6 +6,7 @@ of its own and is found, named and asked in its own reads; the list of GPUs only
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ FIRST_S = 2.0
 """How long a GPU has to answer when all are read at once, outside the sampling loop: at the first look."""
 COUNT_S = 5.0
 """How often the GPUs are counted."""
+LIBRARY = "libnvidia-ml.so.1"
 DEVICES = "proc/driver/nvidia/gpus"
 _REMEDIES = {
     4: "/dev/nvidiactl may not be opened: run as root or in the group that owns it",
@@ -142,6 +144,10 @@ class NvmlSource(Source):
         elsewhere = not_live(self.root)
         if elsewhere is not None:
             return elsewhere
+        try:
+            ctypes.CDLL(LIBRARY)  # first, for most hosts have none, and pynvml weighs megabytes
+        except OSError:
+            return _REMEDIES[12]
         session = Session()
         try:
             session.start()
@@ -235,10 +241,11 @@ def gpu_facts() -> list[dict[str, Any]]:
         ``index``, ``name`` (the instance of its channels), ``uuid``, ``pci_address``, ``product``,
         ``memory_bytes``, ``driver_version``; a fact that the GPU does not tell is None. Empty without NVML.
     """
-    session = Session()
     try:
+        ctypes.CDLL(LIBRARY)
+        session = Session()
         session.start()
-    except NvmlError:
+    except OSError:
         return []
     nvml = session.nvml
 

@@ -85,7 +85,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a kind of source asks a GPU and a slice of one, each time."""
+    """What a kind of source asks each time: a GPU, each of its links, and each of its slices.
+
+    Slices and links have metrics of their own: a mean over GPUs must not count a part beside the whole.
+    """
 
     queries: tuple[Query, ...]
     fields: tuple[Field, ...] = ()
@@ -156,10 +159,6 @@ def _throughput(metric: str, direction: int) -> Query:
     return Query("nvmlDeviceGetPcieThroughput", (metric,), (direction,), scale=1000.0)
 
 
-MEMORY_USED = _memory("gpu.memory_used", None, None, None)
-MEMORY_FREE = _memory(None, "gpu.memory_free", "gpu.memory_reserved", None)
-MEMORY_TOTAL = _memory(None, None, None, "gpu.memory_total")
-
 FAST = Table(
     queries=(
         Query(
@@ -173,7 +172,7 @@ FAST = Table(
             bits=True,
             instead=Query("nvmlDeviceGetCurrentClocksThrottleReasons", REASONS, outputs=("Q",), bits=True),
         ),
-        MEMORY_USED,
+        _memory("gpu.memory_used", None, None, None),
     ),
     fields=(
         # From Ampere on nvmlDeviceGetPowerUsage gives a mean over a second, which hides what is looked for.
@@ -181,7 +180,7 @@ FAST = Table(
             186, "gpu.power", scale=1e-3, instead=Query("nvmlDeviceGetPowerUsage", ("gpu.power",), scale=1e-3)
         ),
     ),
-    slice_queries=(MEMORY_USED,),
+    slice_queries=(_memory("gpu.slice_memory_used", None, None, None),),
 )
 """Every 100 ms: what moves with the work."""
 
@@ -194,7 +193,7 @@ DETAIL = Table(
         _clock("gpu.clock_graphics", 0),
         _clock("gpu.clock_memory", 2),
         _clock("gpu.clock_video", 3),
-        MEMORY_FREE,
+        _memory(None, "gpu.memory_free", "gpu.memory_reserved", None),
         _bar1("gpu.bar1_used", None),
         Query(
             "nvmlDeviceGetTemperature",
@@ -254,7 +253,11 @@ DETAIL = Table(
         Field(59, "gpu.nvlink_recovery_errors"),
         Field(160, "gpu.nvlink_ecc_data_errors"),
     ),
-    slice_queries=(MEMORY_FREE, _bar1("gpu.bar1_used", None), _processes("gpu.compute_processes", "Compute")),
+    slice_queries=(
+        _memory(None, "gpu.slice_memory_free", "gpu.slice_memory_reserved", None),
+        _bar1("gpu.slice_bar1_used", None),
+        _processes("gpu.slice_compute_processes", "Compute"),
+    ),
     events=True,
 )
 """Every second: what moves slowly, what only ever counts, and what takes the driver long to say."""
@@ -263,7 +266,7 @@ _LOCATIONS = (("l1", 0), ("l2", 2), ("dram", 4), ("register_file", 6), ("texture
 
 HEALTH = Table(
     queries=(
-        MEMORY_TOTAL,
+        _memory(None, None, None, "gpu.memory_total"),
         _bar1(None, "gpu.bar1_total"),
         _clock("gpu.clock_graphics_max", 0, "nvmlDeviceGetMaxClockInfo"),
         _clock("gpu.clock_sm_max", 1, "nvmlDeviceGetMaxClockInfo"),
@@ -317,9 +320,9 @@ HEALTH = Table(
     ),
     link_queries=(Query("nvmlDeviceGetNvLinkState", ("gpu.nvlink_link_active",)),),
     slice_queries=(
-        MEMORY_TOTAL,
-        _bar1(None, "gpu.bar1_total"),
-        _sram("gpu.ecc_volatile_uncorrected_sram", 1, 0),
+        _memory(None, None, None, "gpu.slice_memory_total"),
+        _bar1(None, "gpu.slice_bar1_total"),
+        _sram("gpu.slice_ecc_volatile_uncorrected_sram", 1, 0),
     ),
 )
 """Every five seconds: limits, modes, and the tallies of what is broken."""
