@@ -31,7 +31,7 @@ from reveal_core.collect.sources.perf_stream import PerfStream, plain_environmen
 
 CPUS = "sys/devices/system/cpu"
 MAX_LINES_PER_S = 2500
-"""Lines of perf that are parsed in a second, some 3 us each: a channel apiece, at most 1 % of a core."""
+"""Lines of perf that are parsed in a second, some 4 us each: a channel apiece, at most 1 % of a core."""
 MAX_COUNTS_PER_S = 10000
 """Counters that perf reads in a second, some 2 us each, for a foreign CPU must be interrupted to tell."""
 SHORTEST_MS = 100

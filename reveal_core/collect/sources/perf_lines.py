@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from reveal_core.collect.parts import Picker, picker
 from reveal_core.collect.sources.perf_events import printed_name
 
-Floats = npt.NDArray[np.float64]
 Cell = tuple[str, str]
 """An instance, and the name of an event on it."""
 
@@ -69,9 +65,9 @@ class Counts:
         Nanoseconds that it had a counter, over all its CPUs.
     """
 
-    values: Floats
-    shares: Floats
-    runtimes: Floats
+    values: list[float]
+    shares: list[float]
+    runtimes: list[float]
 
 
 class Layout:
@@ -81,8 +77,8 @@ class Layout:
     ----------
     text
         The lines of an interval.
-    names
-        Wanted events, as `printed_name` gives them.
+    wanted
+        The cells whose lines are wanted.
     scope
         What the lines stand for.
 
@@ -97,7 +93,7 @@ class Layout:
         If a line is not one of perf's.
     """
 
-    def __init__(self, text: bytes, names: frozenset[str], scope: Scope) -> None:
+    def __init__(self, text: bytes, wanted: Container[Cell], scope: Scope) -> None:
         self.cells: list[Cell] = []
         keys: list[int] = []
         values: list[int] = []
@@ -109,7 +105,7 @@ class Layout:
             tokens = line.split(_BETWEEN)
             if fields is not None:
                 cell = (scope.instance(fields[0]), printed_name(fields[1]))
-                if cell[1] in names and cell[0] in scope.instances:
+                if cell in wanted:
                     self.cells.append(cell)
                     for places, name in ((values, VALUE), (shares, SHARE), (runtimes, RUNTIME)):
                         places.append(start + _place(tokens, name))
@@ -133,14 +129,13 @@ class Layout:
         values = _numbers(said, VALUE)
         given = self.shares(tokens)
         if given == self.full:
-            shares = np.full(len(said), 100.0)
+            shares = [100.0] * len(said)
         else:
-            shares = np.minimum(_numbers(given, SHARE), 100.0)
-        runtimes = _numbers(self.runtimes(tokens), RUNTIME)
-        for place in np.flatnonzero(np.isnan(values)):
-            if b"<" in said[place]:  # perf gives 100 % for what never ran
+            shares = [min(share, 100.0) for share in _numbers(given, SHARE)]
+        for place, value in enumerate(values):
+            if value != value and b"<" in said[place]:  # perf gives 100 % for what never ran
                 shares[place] = 0.0
-        return Counts(values, shares, runtimes)
+        return Counts(values, shares, _numbers(self.runtimes(tokens), RUNTIME))
 
 
 def _fields(line: Any, scope: Scope) -> tuple[str, str] | None:
@@ -168,17 +163,17 @@ def _place(tokens: Sequence[bytes], name: str) -> int:
     raise ValueError(f"a line in which {name} stands in an odd place")
 
 
-def _numbers(tokens: Sequence[bytes], name: str) -> Floats:
+def _numbers(tokens: Sequence[bytes], name: str) -> list[float]:
     """Return the numbers in pieces such as ``counter-value" : "51.000000"``; NaN for what is none."""
     start = f'{name}" : '.encode()
     joined = b"\n".join(tokens)
     if joined.count(start) == len(tokens):  # all at once, which costs a third
         try:
             texts = joined.replace(start, b"").replace(b'"', b"").split(b"\n")
-            return np.array(list(map(float, texts)), dtype=np.float64)
+            return list(map(float, texts))
         except ValueError:
             pass  # one of them is none
-    return np.array([_number(token, name) for token in tokens], dtype=np.float64)
+    return [_number(token, name) for token in tokens]
 
 
 def _number(token: bytes, name: str) -> float:
