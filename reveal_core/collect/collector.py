@@ -166,7 +166,8 @@ class Collector:
             return
         self.absent.pop(name, None)
         order = [kind.name for kind in self.kinds]
-        every = source.columns.period_ms // self.tick_ms
+        every = max(1, math.ceil(source.period_ms / self.tick_ms))
+        source.columns.set_period(every * self.tick_ms)
         coverage = load_catalog()["reveal.coverage"].channel(name, "reveal", source.columns.period_ms)
         self.opened.append(wrap(source, order.index(name), every, self.tick_ms, coverage))
         self.opened.sort(key=lambda opened: order.index(opened.source.name))

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 ROOM = 4096 - 1024
-"""The kernel fills a page with records of a file: a line of another kilobyte would have fitted behind this."""
+"""The kernel fills a page with records of a file: a line of another kilobyte would have fitted after this."""
 
 
 class HostFile:

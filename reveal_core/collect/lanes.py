@@ -17,8 +17,10 @@ from reveal_core.collect.parts import Part
 
 MAX_BACKOFF_S = 60.0
 """A lane that fails or is late again and again is asked at least this often."""
-RUN_S = 2.0
-"""A read that runs longer is taken to hang: the worker is left to it, and another takes over its work."""
+RUN_S, RUN_SHARE = 2.0, 0.3
+"""A read that runs longer, or for a larger share of the period, is taken to hang: the worker is left to it,
+and another takes over its work.
+"""
 
 
 class Lane:
@@ -110,7 +112,8 @@ class Lanes:
 
     def __init__(self, name: str, period_s: float) -> None:
         self.name = name
-        self.run_s = min(RUN_S, period_s)
+        self.period_s = period_s
+        self.run_s = min(RUN_S, RUN_SHARE * period_s)
         self.max_backoff = max(1, round(MAX_BACKOFF_S / period_s))
         self.lanes: dict[Part, Lane] = {}
         self.shared: Worker | None = None
@@ -189,7 +192,7 @@ class Lanes:
     def _take(self, lane: Lane, data: Any, failure: Exception | None, took_us: int, number: int) -> None:
         self.took_us += took_us
         sharing = sum(1 for other in self.lanes.values() if other.worker is None)
-        if lane.worker is None and took_us * sharing > self.run_s * 1e6:
+        if lane.worker is None and took_us * sharing > self.period_s * 1e6:
             lane.worker = Worker(f"reveal-{self.name}-slow")
         if lane.overdue:
             lane.overdue = False  # too old for this tick, but it answers again
@@ -204,15 +207,15 @@ class Lanes:
         lane.misses = min(lane.misses + 1, 30)
 
     def _relieve(self) -> None:
-        """Replace the shared worker if it hangs, and give its other lanes to the new one."""
+        """Leave the shared worker if it hangs; the lanes behind the one that hangs can be asked anew."""
         worker = self.shared
         if worker is None or (lane := worker.stuck(self.run_s)) is None:
             return
         worker.abandoned = True
-        self.shared = Worker(f"reveal-{self.name}")
+        self.shared = None
         for other in self.lanes.values():
             if other.outstanding and other.answer is None and other is not lane and other.worker is None:
-                self.shared.ask(other)
+                other.outstanding = other.overdue = False
 
     @staticmethod
     def _retire(lane: Lane) -> None:

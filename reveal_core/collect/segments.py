@@ -121,12 +121,16 @@ def arrow_array(
     return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(values.tobytes())])
 
 
-def encode_column(column: Column, samples: npt.NDArray[np.int64]) -> Array:
-    """Return a channel's samples as stored:
+def encode_column(column: Column, samples: npt.NDArray[np.int64], whole: bool = False) -> Array:
+    """Return a channel's samples as stored: counters int64, the others float32; null where missing or out of
+    range.
 
-    counters int64, the others float32; null where missing or out of range.
+    ``whole`` says that none is missing or negative, which spares most counters any further look.
     """
     metric = column.metric
+    plain = metric.kind == "counter" and column.scale == 1.0 and not metric.minimum
+    if whole and plain and metric.maximum is None:
+        return pa.Array.from_buffers(pa.int64(), len(samples), [None, pa.py_buffer(samples.tobytes())])
     valid = samples != MISSING
     if metric.kind == "counter":
         scaled: npt.NDArray[Any] = samples if column.scale == 1.0 else samples * int(column.scale)
@@ -160,12 +164,13 @@ def encode_batch(batch: Batch) -> Segment:
         samples = block.matrix(rows)
         present = samples != MISSING
         any_present = present.any(axis=1)
+        whole = np.asarray((samples >= 0).all(axis=1))  # what is missing is negative too
         for slot, column in enumerate(block.columns):
             if column is None or (slot in block.gone and not any_present[slot]):
                 continue
             names.append(column.channel.name)
             channels.append(column.channel)
-            arrays.append(encode_column(column, samples[slot]))
+            arrays.append(encode_column(column, samples[slot], bool(whole[slot])))
         if block.coverage is not None:
             names.append(block.coverage.name)
             channels.append(block.coverage)

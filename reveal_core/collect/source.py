@@ -32,14 +32,15 @@ class Source(ABC):
         How often it wants to be read; the loop rounds up to a multiple of its tick.
     detached
         Its reads may hang, in a driver, firmware or network, so each part's ``file.read()`` runs in a thread
-        that can be abandoned (see `reveal_core.collect.lanes`). What it says comes a tick later then.
+        that can be abandoned (see `reveal_core.collect.lanes`). What it says comes a tick later then. Like
+        the period, a source may settle it for itself when it is opened.
     parts
         What is read at each tick.
     """
 
     name: ClassVar[str]
-    period_ms: ClassVar[int] = 100
-    detached: ClassVar[bool] = False
+    period_ms: int = 100
+    detached: bool = False
 
     def __init__(self, root: Path, columns: Columns) -> None:
         self.root = root

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.files import HostFile, read_text
@@ -156,7 +155,7 @@ class FilesystemsSource(HotplugSource):
 
     name = "filesystems"
     period_ms = 10_000
-    detached: ClassVar[bool] = True
+    detached = True
     rescan_ms = 10_000
 
     def __init__(self, root: Path, columns: Columns) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+import numpy as np
+import numpy.typing as npt
+
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import Part
@@ -14,6 +17,11 @@ FULL_CORES = 16
 """Up to this many cores, a line that ever fired has a channel on each; beyond, only where it fired."""
 MAX_CELLS = 4096
 """Most channels of device lines; a host with more lines times cores than that keeps the first that fired."""
+
+WIDE = 64
+"""A host with more cores has a table of megabytes: it is read in a thread of its own, and less often."""
+CELL = 11
+"""The kernel prints a count in ten columns behind a blank, and it has at most ten digits."""
 
 WHOLE_HOST = (b"ERR:", b"MIS:", b"Err:")
 """Lines with one count for the whole host."""
@@ -49,6 +57,12 @@ class Line:
         self.counts: list[int] = []
         self.slots: dict[int, int] = {}
 
+    def is_even(self) -> bool:
+        """Return whether every count stands in a cell of its own width, as it does unless one outgrew it."""
+        text = self.text[len(self.key) :]
+        cells = [text[CELL * n : CELL * (n + 1)].strip() for n in range(len(self.counts))]
+        return all(c.isdigit() and int(c) == n for c, n in zip(cells, self.counts, strict=True))
+
 
 class InterruptsPart(Part):
     """``/proc/interrupts``. Only lines that changed since the last read are parsed."""
@@ -62,9 +76,19 @@ class InterruptsPart(Part):
         self.total_slots: list[int | None] = []
         self.cells = 0
         self.cells_left_out = 0
+        self.counted: list[Line] = []
+        self.cell_starts: npt.NDArray[np.int64] | None = None
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
+        if not self._parse_changes(data):
+            self._parse_lines(data)
+        row = self.columns.row
+        for slot, total in zip(self.total_slots, self.totals, strict=True):
+            if slot is not None:
+                row[slot] = total
+
+    def _parse_lines(self, data: bytes) -> None:
         header, _, table = data.partition(b"\n")
         texts = [line for line in table.split(b"\n") if b":" in line]  # some kernels leave a line empty
         if (
@@ -77,10 +101,7 @@ class InterruptsPart(Part):
             if text != line.text and not self._parse_line(line, text):
                 self._lay_out(header, texts)  # the line has gone to another device
                 break
-        row = self.columns.row
-        for slot, total in zip(self.total_slots, self.totals, strict=True):
-            if slot is not None:
-                row[slot] = total
+        self._map_cells(data, texts)
 
     def _parse_line(self, line: Line, text: bytes) -> bool:
         """Put a line's counts into the row; return whether it still describes the same device."""
@@ -106,6 +127,49 @@ class InterruptsPart(Part):
             ]
             line.counts = counts
         line.text = text
+        return True
+
+    def _map_cells(self, data: bytes, texts: list[bytes]) -> None:
+        """Work out where the counts of each line stand in the file, if they all stand in even cells."""
+        self.cell_starts = None
+        counted = [(n, line) for n, line in enumerate(self.lines) if line.counts]
+        if len(self.cores) <= FULL_CORES or not all(line.is_even() for _, line in counted):
+            return
+        begins, at = [], data.find(b"\n") + 1
+        for text in texts:
+            at = data.index(text, at)
+            begins.append(at)
+            at += len(text)
+        self.counted = [line for _, line in counted]
+        self.cell_starts = np.array([begins[n] + len(line.key) for n, line in counted], dtype=np.int64)
+
+    def _parse_changes(self, data: bytes) -> bool:
+        """Take over only the counts that changed since the last read; return False if more did.
+
+        On a wide host a table of megabytes differs in few places: a device fires on some of hundreds of
+        cores.
+        """
+        starts, before = self.cell_starts, self.seen
+        if starts is None or before is None or len(data) != len(before):
+            return False
+        changed = np.flatnonzero(np.frombuffer(data, np.uint8) != np.frombuffer(before, np.uint8))
+        lines = np.searchsorted(starts, changed, side="right") - 1
+        cells = (changed - starts[lines]) // CELL
+        width = len(self.cores)
+        if (lines < 0).any() or (cells >= width).any():
+            return False
+        row = self.columns.row
+        for place in np.unique(lines * width + cells).tolist():
+            number, core = divmod(place, width)
+            line = self.counted[number]
+            start = int(starts[number]) + core * CELL
+            count = int(data[start : start + CELL])
+            self.totals[core] += count - line.counts[core]
+            line.counts[core] = count
+            if core not in line.slots and line.metric:
+                self._extend(line, line.counts)
+            if (slot := line.slots.get(core)) is not None:
+                row[slot] = count
         return True
 
     def _extend(self, line: Line, counts: list[int]) -> None:
@@ -193,4 +257,8 @@ class InterruptsSource(Source):
 
     def open(self) -> None:
         """See `Source.open`."""
-        self.parts.append(InterruptsPart(HostFile(self.path("proc/interrupts"), size=16384), self.columns))
+        file = HostFile(self.path("proc/interrupts"), size=16384)
+        if file.read().partition(b"\n")[0].count(b"CPU") > WIDE:
+            self.detached = True
+            self.period_ms = 2000
+        self.parts.append(InterruptsPart(file, self.columns))

@@ -127,7 +127,7 @@ class LustreFiles(HotplugSource):
     """A source that reads files of the client's devices of some kinds, wherever this version keeps them."""
 
     kinds: ClassVar[tuple[str, ...]]
-    detached: ClassVar[bool] = True
+    detached = True
     rescan_ms = 30_000
 
     def device_names(self) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.files import HostFile, read_text
@@ -186,7 +185,7 @@ class NfsSource(Source):
 
     name = "nfs"
     period_ms = 1000
-    detached: ClassVar[bool] = True
+    detached = True
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Hashable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.hotplug import HotplugSource, MakeParts, devices
@@ -179,7 +178,7 @@ class NvmeSource(HotplugSource):
 
     name = "nvme"
     period_ms = 60_000
-    detached: ClassVar[bool] = True
+    detached = True
     rescan_ms = 60_000
 
     def _controllers(self) -> list[str]:
