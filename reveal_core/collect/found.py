@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,8 +18,8 @@ CPU_FOLDER = "sys/devices/system/cpu"
 WIDE = 64
 """With more CPUs than this, what each of them says is put together: or their channels outnumber the rest."""
 
-FEW = 16
-"""Up to so many CPUs, files of each are kept open, which makes reading cheaper but uses up file handles."""
+HANDLES_SHARE = 8
+"""A source keeps its files open if they take at most this part of the handles that the process may have."""
 
 
 class WatchedSource(HotplugSource):
@@ -119,9 +120,23 @@ class BriefFiles:
         """Nothing stays open."""
 
 
-def value_files(folder: Path, names: Sequence[str], keep_open: bool) -> Readable:
-    """Return some files of a folder, kept open between two reads or not."""
-    return ValueFiles(folder, names) if keep_open else BriefFiles(folder, [folder / name for name in names])
+def value_files(folder: Path, names: Sequence[str], total: int) -> Readable:
+    """Return some files of a folder as they are best read.
+
+    Kept open between two reads, which costs a third, unless the host has so many CPUs that this would use up
+    the process's file handles.
+
+    Parameters
+    ----------
+    folder, names
+        The files.
+    total
+        How many files the source has in all.
+    """
+    handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if handles == resource.RLIM_INFINITY or total * HANDLES_SHARE <= handles:
+        return ValueFiles(folder, names)
+    return BriefFiles(folder, [folder / name for name in names])
 
 
 class ValuesPart(Part):

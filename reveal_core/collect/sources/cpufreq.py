@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from pathlib import Path
 
-from reveal_core.collect.found import CPU_FOLDER, FEW, CpuSource, ValuesPart, one, value_files
+from reveal_core.collect.found import CPU_FOLDER, CpuSource, ValuesPart, one, value_files
 from reveal_core.collect.hotplug import MakeParts
 
 FILE = "cpufreq/scaling_cur_freq"
@@ -30,9 +30,8 @@ class CpufreqSource(CpuSource):
     def find(self) -> dict[Hashable, MakeParts]:
         """See `HotplugSource.find`."""
         files = self.folders(FILE)
-        few = len(files) <= FEW
-        return {cpu: one(self._part, cpu, file, few) for cpu, file in files.items()}
+        return {cpu: one(self._part, cpu, file, len(files)) for cpu, file in files.items()}
 
-    def _part(self, cpu: str, file: Path, keep_open: bool) -> ValuesPart:
+    def _part(self, cpu: str, file: Path, total: int) -> ValuesPart:
         target = ("cpu.frequency", cpu, 1e-3)
-        return ValuesPart(value_files(file.parent, [file.name], keep_open), self.columns, [target])
+        return ValuesPart(value_files(file.parent, [file.name], total), self.columns, [target])

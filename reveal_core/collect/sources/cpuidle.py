@@ -8,9 +8,7 @@ from pathlib import Path
 from reveal_core.collect.files import read_text
 from reveal_core.collect.found import (
     CPU_FOLDER,
-    FEW,
     WIDE,
-    BriefFiles,
     CpuSource,
     SumPart,
     ValuesPart,
@@ -53,17 +51,12 @@ class CpuidleSource(CpuSource):
         """See `HotplugSource.find`."""
         folders = self.folders("cpuidle")
         if len(folders) <= WIDE:
-            few = len(folders) <= FEW
-            return {cpu: one(self._part, cpu, folder, few) for cpu, folder in folders.items()}
+            return {cpu: one(self._part, cpu, folder, len(folders)) for cpu, folder in folders.items()}
         # Cores of a wide host have the same states, so their names are asked of one core only.
         states = self._states(next(iter(folders.values())))
-        cells = [
-            (folder / state / "time", f"cstate.{name}")
-            for folder in folders.values()
-            for state, name in states
-        ]
-        file = BriefFiles(self.path(CPU_FOLDER) / "cpu*/cpuidle", [path for path, _ in cells])
-        metrics = [metric for _, metric in cells]
+        names = [f"{cpu}/cpuidle/{state}/time" for cpu in folders for state, _ in states]
+        file = value_files(self.path(CPU_FOLDER), names, len(names))
+        metrics = [f"cstate.{name}" for _ in folders for _, name in states]
         return {" ".join(folders): one(SumPart, file, self.columns, metrics, mean=True)}
 
     def _states(self, folder: Path) -> list[tuple[str, str]]:
@@ -77,9 +70,9 @@ class CpuidleSource(CpuSource):
                 self.columns.unknown.add(f"cstate.{name}")
         return found
 
-    def _part(self, cpu: str, folder: Path, few: bool) -> ValuesPart:
+    def _part(self, cpu: str, folder: Path, cpus: int) -> ValuesPart:
         names, targets = [], []
         for state, name in self._states(folder):
             names += [f"{state}/time", f"{state}/usage"]
             targets += [(f"cstate.{name}", cpu, 1.0), (f"cstate.{name}_usage", cpu, 1.0)]
-        return ValuesPart(value_files(folder, names, few), self.columns, targets)
+        return ValuesPart(value_files(folder, names, cpus * len(names)), self.columns, targets)

@@ -9,7 +9,6 @@ from reveal_core.collect.cpulist import sockets
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.found import (
     CPU_FOLDER,
-    FEW,
     WIDE,
     BriefFiles,
     CpuSource,
@@ -57,31 +56,30 @@ class ThrottleSource(CpuSource):
         folders = self.folders("thermal_throttle")
         found: dict[Hashable, MakeParts] = {}
         if len(folders) > WIDE:
-            cells = [
-                (folder / name, f"throttle.{name}")
-                for folder in folders.values()
+            present = [
+                (f"{cpu}/thermal_throttle/{name}", f"throttle.{name}")
+                for cpu, folder in folders.items()
                 for name in CORE
                 if (folder / name).exists()
             ]
-            file = BriefFiles(self.path(CPU_FOLDER) / "cpu*/thermal_throttle", [path for path, _ in cells])
-            found[" ".join(folders)] = one(SumPart, file, self.columns, [metric for _, metric in cells])
+            file = value_files(self.path(CPU_FOLDER), [name for name, _ in present], len(present))
+            found[" ".join(folders)] = one(SumPart, file, self.columns, [metric for _, metric in present])
         else:
-            few = len(folders) <= FEW
             for cpu, folder in folders.items():
-                found[cpu] = one(self._part, folder, CORE, cpu, few)
+                found[cpu] = one(self._part, folder, CORE, cpu, len(folders))
         socket_of = sockets(self.path(CPU_FOLDER), [int(cpu[3:]) for cpu in folders])
         done = set()
         for cpu, folder in folders.items():
             socket = socket_of[int(cpu[3:])]
             if socket not in done:
                 done.add(socket)
-                found[f"socket{socket} by {cpu}"] = one(self._part, folder, PACKAGE, f"socket{socket}", True)
+                found[f"socket{socket} by {cpu}"] = one(self._part, folder, PACKAGE, f"socket{socket}", 1)
         return found
 
-    def _part(self, folder: Path, names: tuple[str, ...], instance: str, keep_open: bool) -> ValuesPart:
+    def _part(self, folder: Path, names: tuple[str, ...], instance: str, folders: int) -> ValuesPart:
         present = [name for name in names if (folder / name).exists()]
         targets = [(f"throttle.{name}", instance, 1.0) for name in present]
-        return ValuesPart(value_files(folder, present, keep_open), self.columns, targets)
+        return ValuesPart(value_files(folder, present, folders * len(present)), self.columns, targets)
 
 
 class LimitsSource(CpuSource):
