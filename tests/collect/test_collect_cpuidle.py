@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 from collect_parts import copy_tree, open_source, read, values, write
 from cpu_tree import CPU, add_cpu, cpu_tree, take_off_line
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reveal_core.catalog import load_catalog, load_left_out
-from reveal_core.collect.columns import Columns
+from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.found import BriefFiles, LowestPart, SumPart, ValuesPart, signed
 from reveal_core.collect.sources.cpuidle import CpuidleSource, state_name
+from reveal_core.collect.valuefiles import count
 
 
 @pytest.mark.parametrize(("cpus", "kept"), [(2, True), (24, False)])
@@ -81,6 +85,35 @@ def test_a_core_that_cannot_be_read_costs_only_its_own_samples(
         found = read(source)
     assert found["cstate.C6/cpu5"] == 4000
     source.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rounds=st.lists(
+        st.lists(st.one_of(st.none(), st.binary(max_size=24)), min_size=3, max_size=3), max_size=6
+    )
+)
+def test_whatever_files_hold_sums_never_fall_and_values_are_numbers_or_missing(
+    rounds: list[list[bytes | None]],
+) -> None:
+    columns = Columns("cpuidle", 1000, load_catalog(), load_left_out())
+    file = BriefFiles(Path("cpus"), [])
+    total = SumPart(file, columns, ["cstate.C6"] * 3)
+    each = ValuesPart(file, columns, [("cstate.C1", f"cpu{cpu}", 1.0) for cpu in range(3)])
+    lowest = LowestPart(file, columns, [("cpu.scaling_max_freq", 1.0)] * 3)
+    highest = 0
+    for data in rounds:
+        for part in (total, each, lowest):
+            assert part.accept(tuple(data), None)
+        numbers = [count(value) for value in data]
+        told = [number for number in numbers if number != MISSING]
+        assert columns.row[1:4] == [signed(value) for value in data]
+        assert columns.row[4] == (min(told) if told else MISSING)
+        if told:
+            assert columns.row[0] >= highest
+            highest = columns.row[0]
+        else:
+            assert columns.row[0] == MISSING
 
 
 def test_a_state_without_an_entry_in_the_catalogue_is_told(tmp_path: Path) -> None:

@@ -161,6 +161,31 @@ def test_how_perf_is_called(fake: FakePerf) -> None:
         os.kill(call["pid"], 0)
 
 
+def test_cpus_that_come_or_go_get_another_perf(fake: FakePerf, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line(n / 10, "task-clock", 100.0, cpu=cpu) for n in (1, 2, 3) for cpu in (0, 1)]
+    fake.run = {"write": lines, "hang": True}
+    fake.ready()
+    online = ["0-1"]
+    monkeypatch.setattr(SoftwarePerf, "_online", lambda self: online[0])
+    source = new(SoftwarePerf)
+    assert source.probe() is None
+    source.open()
+    wait_for(source, lambda: values(source)["perf.instructions/cpu1"] is not None)
+    first = source.parts[0].file.process
+    online[0] = "0"
+    source.next_look = 0.0
+    source.read()
+    assert first.returncode is not None
+    assert not any(name.endswith("/cpu1") for name in values(source))
+    wait_for(source, lambda: values(source)["perf.instructions/cpu0"] is not None)
+    online[0] = "0-1"
+    source.next_look = 0.0
+    source.read()
+    wait_for(source, lambda: values(source)["perf.instructions/cpu1"] is not None)
+    assert len(source.columns.row) == 2 * 5  # the old slots serve again
+    source.close()
+
+
 def test_perf_that_ends_at_once_is_tried_ever_more_rarely(fake: FakePerf) -> None:
     fake.run = {"write": ["Workload failed: no such thing\n"], "code": 3}
     fake.ready()
@@ -172,12 +197,13 @@ def test_perf_that_ends_at_once_is_tried_ever_more_rarely(fake: FakePerf) -> Non
     wait_for(source, error_with(source, "started again in a while"))
     assert stream.starts == 1
     waits = []
-    for starts in range(2, 12):
+    for starts in range(2, 5):
         stream.not_before = 0.0
+        if starts == 4:
+            stream.backoff_s = 299.0
         wait_for(source, lambda wanted=starts: stream.starts == wanted and stream.process is None)
         waits.append(stream.backoff_s)
-    assert waits[0] == 4.0
-    assert waits[-1] == 300.0
+    assert waits == [4.0, 8.0, 300.0]
     assert set(values(source).values()) == {None}
     source.close()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Sequence
 
 import pytest
+from collect_parts import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from perf_parts import line
@@ -216,6 +218,46 @@ def test_clock_rates_are_those_of_turbostat() -> None:
     assert found["perf.busy_mhz"] == pytest.approx(3500.0)
     assert found["perf.average_mhz"] == pytest.approx(1400.0)
     assert not any("tsc" in name or "perf" in name.split(".")[1] for name in found)
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data are not here")
+def test_clock_rates_agree_with_turbostat_on_every_cpu_of_a_real_server() -> None:
+    """From Busy%, Bzy_MHz and TSC_MHz of 128 CPUs, the counters; from those, turbostat's own Avg_MHz."""
+    with lzma.open(SHARED / "data/stats_collect/genoa0/turbostat.txt.xz", "rt") as file:
+        lines = [text.split("\t") for text in file if "\t" in text]
+    start = next(number for number, words in enumerate(lines) if words[0] == "Time_Of_Day_Seconds")
+    names = lines[start]
+    rows = [dict(zip(names, words, strict=False)) for words in lines[start + 2 : start + 130]]
+    cpus = {f"cpu{row['CPU']}": row for row in rows}
+    assert len(cpus) == 128
+    fed = Fed(CLOCKS, Scope("cpu", dict.fromkeys(cpus, 1)))
+    for end in (5.0, 10.0):
+        said = []
+        for row in rows:
+            tsc = float(row["TSC_MHz"]) * 1e6 * 5.0
+            mperf = tsc * float(row["Busy%"]) / 100.0
+            aperf = mperf * float(row["Bzy_MHz"]) / float(row["TSC_MHz"])
+            for name, value in (("aperf", aperf), ("mperf", mperf), ("tsc", tsc)):
+                said.append(line(end, f"msr/{name}/", value, cpu=row["CPU"], runtime=5 * 10**9))
+        found = fed.say(*said)
+    for cpu, row in cpus.items():
+        # turbostat prints whole MHz and hundredths of a percent.
+        assert found[f"perf.average_mhz/{cpu}"] == pytest.approx(float(row["Avg_MHz"]), abs=1.1)
+        assert found[f"perf.busy/{cpu}"] == pytest.approx(float(row["Busy%"]), abs=0.001)
+        if float(row["Busy%"]) > 0:
+            assert found[f"perf.busy_mhz/{cpu}"] == pytest.approx(float(row["Bzy_MHz"]), rel=1e-3)
+
+
+def test_a_host_of_512_cpus_is_read_line_by_line() -> None:
+    fed = Fed(WORK, Scope("cpu", {f"cpu{cpu}": 1 for cpu in range(512)}))
+    for end in (0.1, 0.2):
+        found = fed.say(
+            *(line(end, event.event, 1e6 * (cpu + 1), cpu=cpu) for event in WORK for cpu in range(512))
+        )
+    assert len(found) == 3 * 512
+    assert found["perf.cycles/cpu511"] == pytest.approx(512e7)
+    assert not fed.columns.errors
 
 
 def test_a_cpu_that_slept_all_along_has_no_busy_clock_rate() -> None:
