@@ -140,6 +140,7 @@ def run_collector(
     check_interval(interval_s)
     used_before = cpu_seconds()
     clock = clock or SystemClock()
+    _allow_open_files()
     tick_ms = max(1, round(interval_s * 1000))
     collector = open_sources(root, tick_ms, sources, pace.calm_stride if pace else None)
     if not collector.opened:
@@ -198,6 +199,15 @@ def run_collector(
         segments=sequence - delivery.given_up,
         given_up_segments=delivery.given_up,
     )
+
+
+def _allow_open_files() -> None:
+    """Let the process open as many files as it may: a file that stays open is cheaper to read, and a wide host
+    has thousands.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def cpu_seconds() -> float:

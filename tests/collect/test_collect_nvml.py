@@ -538,6 +538,7 @@ def test_a_driver_without_gpus_and_a_captured_tree_are_told_too(stub: NvmlStub, 
     stub.write()
     columns = Columns("gpu", 100, load_catalog(), load_left_out())
     assert NvmlSource(LIVE, columns).probe() == "the NVIDIA driver has no GPU"
+    write(tmp_path, "proc/sys/kernel/random/boot_id", "the boot of another host\n")
     assert str(tmp_path) in str(NvmlSource(tmp_path, columns).probe())
 
 

@@ -7,13 +7,13 @@ import tomllib
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
-from pathlib import Path
 
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.hotplug import HotplugSource, MakeParts
 from reveal_core.collect.parts import Part, Readable
 from reveal_core.collect.sources.ethtool_ioctl import Counters, EthtoolFile, Labels
 from reveal_core.collect.sources.link import FOLDER, MAX_DEVICES, cards
+from reveal_core.collect.sources.live import not_live
 
 ANY = "*"
 """The table of drivers that have none of their own."""
@@ -143,8 +143,8 @@ class EthtoolSource(HotplugSource):
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
-        if self.root != Path("/"):
-            return f"{self.root} is a captured tree: only a running kernel can be asked for drivers' counters"
+        if (elsewhere := not_live(self.root)) is not None:
+            return elsewhere
         folder = self.path(FOLDER)
         return None if self._cards() else f"{folder} holds no network card"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from pathlib import Path
 
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
+from reveal_core.collect.sources.live import not_live
 from reveal_core.collect.sources.protocols import HOST
 
 # linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, net/tcp_states.h
@@ -160,8 +160,8 @@ class ListenSource(Source):
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
-        if self.root != Path("/"):
-            return f"{self.root} is a captured tree: only a running kernel can be asked for listening sockets"
+        if (elsewhere := not_live(self.root)) is not None:
+            return elsewhere
         file = ListenFile()
         try:
             file.read()

@@ -21,4 +21,4 @@ def not_live(root: Path) -> str | None:
     boot = read_text(root / BOOT_ID)
     if root == Path("/") or (boot and boot == read_text(Path("/") / BOOT_ID)):
         return None
-    return f"{root} is a captured tree, and drivers answer only on their own host"
+    return f"{root} is a captured tree, and only a running kernel and its drivers can be asked"

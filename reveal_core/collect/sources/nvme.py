@@ -14,6 +14,7 @@ from pathlib import Path
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.hotplug import HotplugSource, MakeParts, devices
 from reveal_core.collect.parts import Part
+from reveal_core.collect.sources.live import not_live
 
 CLASS = "sys/class/nvme"
 DEVICES = "dev"
@@ -189,8 +190,8 @@ class NvmeSource(HotplugSource):
         controllers = self._controllers()
         if not controllers:
             return f"{self.path(CLASS)} holds no NVMe controller"
-        if self.root != Path("/"):
-            return f"drives cannot be asked for their health through a tree under {self.root}"
+        if (elsewhere := not_live(self.root)) is not None:
+            return elsewhere
         reason = None
         for controller in controllers:
             log = HealthLog(self.path(DEVICES) / controller)

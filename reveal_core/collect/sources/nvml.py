@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
-from reveal_core.collect.sources.live import not_live
+from reveal_core.collect.sources.live import BOOT_ID, not_live
 from reveal_core.collect.sources.nvml_gpu import Gpu, Reading
 from reveal_core.collect.sources.nvml_queries import DETAIL, FAST, HEALTH, Table
 from reveal_core.collect.sources.nvml_session import NvmlError, Session
@@ -138,12 +138,13 @@ class NvmlSource(Source):
         super().__init__(root, columns)
         self.session: Session | None = None
         self.generation = 0
+        self.gpus: list[dict[str, Any]] = []
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
         elsewhere = not_live(self.root)
-        if elsewhere is not None:
-            return elsewhere
+        if elsewhere is not None and self.path(BOOT_ID).exists():
+            return elsewhere  # a tree that does not say whose it is may be mounted beside its own drivers
         try:
             ctypes.CDLL(LIBRARY)  # first, for most hosts have none, and pynvml weighs megabytes
         except OSError:
@@ -168,6 +169,13 @@ class NvmlSource(Source):
         """See `Source.open`."""
         assert self.session is not None
         self.parts.append(GpusPart(Gpus(self.session, self.path(DEVICES)), self.columns, self.found))
+        if self.says_lost:
+            self.gpus = gpu_facts()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """See `Source.facts`."""
+        return {"gpus": self.gpus} if self.gpus else {}
 
     def read(self) -> list[int]:
         """Fill the row at once, all GPUs side by side; one that does not answer has no samples."""
