@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
 
+from reveal_core.collect.agent import open_sources
+from reveal_core.collect.loop import Tick
 from reveal_core.errors import UnavailableError
 from reveal_core.lab.peers import PeerCost, netdata_cost, node_exporter_cost
+from reveal_core.lab.wide_host import WideHost
 from reveal_core.lab.workload import Workload
 from tasks.tethered import tethered
 
@@ -42,7 +48,7 @@ def bench_collector(
     Returns
     -------
     dict
-        ``machine``, ``workload``, ``collector`` by pace, ``node_exporter``, ``netdata`` and the ratios of
+        ``machine``, ``workload``, ``collector`` by pace, ``wide_host``, ``node_exporter``, ``netdata`` and the ratios of
         their CPU time per sample to ours at 100 ms. CPU time is the system's, of the process and its
         children, without the import of its modules.
     """
@@ -65,6 +71,8 @@ def bench_collector(
         for pace in PACES:
             say(f"Collecting at {pace}")
             found["collector"][pace] = _collector_cost(scratch / pace, pace, seconds)
+        say("Sampling a host of 512 CPUs")
+        found["wide_host"] = wide_host_cost()
         if peers:
             measures: dict[str, Callable[[], PeerCost]] = {
                 "node_exporter": lambda: node_exporter_cost(seconds, 0.1),
@@ -92,7 +100,9 @@ def _collector_cost(store: Path, pace: str, seconds: float) -> dict[str, Any]:
     samples = 0
     for key in result["segments"]:
         table = pq.read_table(store / key)
-        samples += sum(len(column) - column.null_count for column in table.columns[2:])
+        for name in table.column_names[2:]:
+            if not name.startswith("reveal."):  # what the collector says of itself is not what it is for
+                samples += len(table) - table[name].null_count
     return {
         "channels": result["channels"],
         "samples": samples,
@@ -104,6 +114,42 @@ def _collector_cost(store: Path, pace: str, seconds: float) -> dict[str, Any]:
         "ticks": result["ticks"],
         "late_ticks": result["late_ticks"],
         "lost_ticks": result["lost_ticks"],
+    }
+
+
+def wide_host_cost(ticks: int = 60, cpus: int = 512, interrupt_lines: int = 2000) -> dict[str, Any]:
+    """Return what a tick costs on a very wide host, read from a tree whose files all move between ticks.
+
+    Returns
+    -------
+    dict
+        ``channels``; ``tick_cpu_ms_median`` and ``tick_cpu_ms_max``, of the sampling thread;
+        ``tick_wall_ms_max``, which at an interval of 100 ms makes no tick late if it is below 100.
+    """
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="wide-", dir=memory if os.access(memory, os.W_OK) else None
+    ) as folder:
+        host = WideHost(Path(folder), cpus, interrupt_lines)
+        frames = [host.frame() for _ in range(4)]
+        with closing(open_sources(Path(folder))) as collector:
+            cpu, wall = [], []
+            start = time.monotonic()
+            for number in range(ticks):
+                host.show(frames[number % len(frames)])
+                time.sleep(max(0.0, start + 0.1 * number - time.monotonic()))
+                before, begun = time.thread_time(), time.monotonic()
+                collector.sample(Tick(number, time.time_ns(), time.monotonic_ns(), False, 0))
+                cpu.append(1000 * (time.thread_time() - before))
+                wall.append(1000 * (time.monotonic() - begun))
+            channels = len(collector.channels)
+    return {
+        "cpus": cpus,
+        "interrupt_lines": interrupt_lines,
+        "channels": channels,
+        "tick_cpu_ms_median": round(statistics.median(cpu), 1),
+        "tick_cpu_ms_max": round(max(cpu), 1),
+        "tick_wall_ms_max": round(max(wall), 1),
     }
 
 

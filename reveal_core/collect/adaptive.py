@@ -80,14 +80,16 @@ class AdaptivePace:
         self.last_ns = 0
         self.stride = 1
 
-    def look(self, columns: Sequence[Columns], now_ns: int) -> None:
-        """Look at what was just sampled, at a time since boot.
+    def due(self, now_ns: int) -> bool:
+        """Return whether it is time for a look, at a time since boot.
 
         The signals are looked at every 600 ms also while sampling is dense: over a shorter time a rate is
         more ragged, and dense sampling would seem to be a move by itself.
         """
-        if now_ns - self.last_ns < (self.calm_stride - 0.5) * DENSE_MS * 1e6 and self.last_ns:
-            return
+        return not self.last_ns or now_ns - self.last_ns >= (self.calm_stride - 0.5) * DENSE_MS * 1e6
+
+    def look(self, columns: Sequence[Columns], now_ns: int) -> None:
+        """Look at what was just sampled, at a time since boot."""
         seconds = (now_ns - self.last_ns) / 1e9 if self.last_ns else 0.0
         self.last_ns = now_ns
         totals = [self._total(signal, columns) for signal in self.signals]

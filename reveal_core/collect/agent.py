@@ -171,7 +171,8 @@ def run_collector(
                     sequence += 1
                 segment_end = max(segment_end, (tick.number // per_segment + 1) * per_segment)
                 collector.sample(tick)
-                if pace:
+                if pace and pace.due(tick.boot_ns):
+                    collector.settle()
                     pace.look([opened.source.columns for opened in collector.opened], tick.boot_ns)
                 made += 1
                 if delivery.fatal is not None:

@@ -205,6 +205,11 @@ class Collector:
             opened.sample(tick.number, row)
         self.own.record(tick, row, self.opened)
 
+    def settle(self) -> None:
+        """Parse whatever was read, so that the sources' rows hold the latest samples."""
+        for opened in self.opened:
+            opened.settle()
+
     def cut(self, host: str, boot: str, sequence: int, facts: dict[str, Any]) -> Batch:
         """Return what was sampled since the last cut, and begin anew."""
         collector = {

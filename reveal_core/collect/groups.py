@@ -165,6 +165,7 @@ class GroupSource(Source):
 
     def discover(self) -> None:
         """Look for groups that came and went."""
+        self.settle()
         found: dict[str, Group] = {}
         for controller, base in self.hierarchies.items():
             for name in walk(base, MAX_VISITED):

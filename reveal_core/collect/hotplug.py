@@ -55,6 +55,7 @@ class HotplugSource(Source):
             return
         if found.keys() == self.devices.keys():
             return
+        self.settle()
         for key in self.devices.keys() - found.keys():
             for part in self.devices.pop(key):
                 part.close()

@@ -8,15 +8,25 @@ from typing import Any
 from reveal_core.channels import Channel
 from reveal_core.collect.columns import MISSING
 from reveal_core.collect.lanes import Lanes
+from reveal_core.collect.parts import Part
 from reveal_core.collect.segments import Block
 from reveal_core.collect.source import Source
 
+BATCH = 20
+"""So many reads are parsed together. Between two ticks a machine that works forgets everything about us: parsing
+one read alone takes three times as long as parsing it after another of its kind.
+"""
+BURST_US = 10_000
+"""A batch is smaller where parsing it would take longer than this."""
 SLOW_SHARE = 0.2
 """A source that takes more than this share of a tick, again and again, is read half as often."""
 SLOW_READS = 10
 CALM_READS = 100
 """So many reads in a row must be slow before it is slowed down, or cheap before it is read faster again."""
 MAX_STRETCH = 16
+
+Snapshot = tuple[Part, Any, Exception | None]
+"""A part, and what it said or the error that reading it raised."""
 
 
 class OpenSource:
@@ -58,9 +68,13 @@ class OpenSource:
         self.late = 0
         self.taken_us = MISSING
         self.samples = 0
+        self._pending: list[tuple[int, list[Snapshot]]] = []
+        self._batch = BATCH
+        self._parse_us = 0
         self._slow = 0
         self._calm = 0
         self._slow_us = round(SLOW_SHARE * tick_ms * 1000)
+        source.settle = self.settle
 
     @property
     def failed(self) -> int:
@@ -80,25 +94,56 @@ class OpenSource:
         return [f"read every {self.period_ms} ms only: it takes more than its share of a tick"]
 
     def sample(self, tick: int, row: int) -> None:
-        """Read the source into a row of the segment, if it is due."""
+        """Read the source for a row of the segment, if it is due."""
         self.taken_us = MISSING
         if tick < self.due:
             return
         started = time.perf_counter_ns()
-        columns = self.source.columns
-        try:
-            samples = self.source.read()
-        except Exception as error:  # noqa: BLE001 - a broken source must not cost the others their samples
-            columns.failed(f"{type(error).__name__}: {error}")
-            for part in self.source.parts:
-                part.forget()
-            columns.blank(range(len(columns.row)))
-            samples = columns.row
-        self.block.append(row, samples)
-        self.samples += len(samples)
+        self._read(row)
         self.plan(tick)
-        self.taken_us = (time.perf_counter_ns() - started) // 1000
+        # What parsing it will take is part of what it costs.
+        self.taken_us = (time.perf_counter_ns() - started) // 1000 + self._parse_us
+        if len(self._pending) >= self._batch:
+            self.settle()
         self._weigh(self.taken_us)
+
+    def _read(self, row: int) -> None:
+        """Keep what the source's files say now, to be parsed with the next ones."""
+        source = self.source
+        try:
+            source.refresh()
+            self._pending.append((row, [(part, *part.snapshot()) for part in source.parts]))
+        except Exception as error:  # noqa: BLE001 - a broken source must not cost the others their samples
+            self.settle()
+            self._give_up(error)
+            self.block.append(row, source.columns.row)
+
+    def settle(self) -> None:
+        """Parse what was read and is not parsed yet."""
+        pending = self._pending
+        if not pending:
+            return
+        self._pending = []
+        started = time.perf_counter_ns()
+        columns = self.source.columns
+        for row, snapshots in pending:
+            try:
+                for part, data, failure in snapshots:
+                    part.accept(data, failure)
+            except Exception as error:  # noqa: BLE001 - see above
+                self._give_up(error)
+            self.block.append(row, columns.row)
+            self.samples += len(columns.row)
+        self._parse_us = (time.perf_counter_ns() - started) // (1000 * len(pending))
+        self._batch = max(1, min(BATCH, BURST_US // max(1, self._parse_us)))
+
+    def _give_up(self, error: Exception) -> None:
+        """Mark every sample missing after a mistake in the source."""
+        columns = self.source.columns
+        columns.failed(f"{type(error).__name__}: {error}")
+        for part in self.source.parts:
+            part.forget()
+        columns.blank(range(len(columns.row)))
 
     def plan(self, tick: int) -> None:
         """Say when it is due after a read."""
@@ -122,6 +167,7 @@ class OpenSource:
 
     def cut(self) -> Block:
         """Return what was sampled since the last cut, and begin anew."""
+        self.settle()
         block = self.block
         block.seal(self.source.columns)
         self.source.columns.set_period(self.period_ms)
@@ -130,7 +176,21 @@ class OpenSource:
 
     def close(self) -> None:
         """Close the source."""
+        self.settle()
         self.source.close()
+
+
+class SelfReadingSource(OpenSource):
+    """A source that reads in a way of its own, not part by part: parsed at once."""
+
+    def _read(self, row: int) -> None:
+        source = self.source
+        try:
+            source.read()
+        except Exception as error:  # noqa: BLE001 - a broken source must not cost the others their samples
+            self._give_up(error)
+        self.block.append(row, source.columns.row)
+        self.samples += len(source.columns.row)
 
 
 class DetachedSource(OpenSource):
@@ -152,6 +212,8 @@ class DetachedSource(OpenSource):
     def sample(self, tick: int, row: int) -> None:
         """Collect what has come, record a round that is over, and ask for the next one if it is due."""
         self.taken_us = MISSING
+        if self.asked is None and tick < self.due:
+            return
         complete = self.lanes.collect(self.round)
         if self.asked is not None and (complete or tick >= self.asked + self.every):
             if not complete:
@@ -179,6 +241,11 @@ class DetachedSource(OpenSource):
 
 def wrap(source: Source, number: int, every: int, tick_ms: int, coverage: Channel) -> OpenSource:
     """Return a source as it is to be sampled; ``number`` is its place among the sources."""
-    kind: Any = DetachedSource if source.detached else OpenSource
-    result: OpenSource = kind(source, every, number, tick_ms, coverage)
-    return result
+    kind: type[OpenSource]
+    if source.detached:
+        kind = DetachedSource
+    elif type(source).read is not Source.read:
+        kind = SelfReadingSource
+    else:
+        kind = OpenSource
+    return kind(source, every, number, tick_ms, coverage)

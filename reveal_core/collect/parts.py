@@ -12,8 +12,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.columns import MISSING, Columns, Slots
 from reveal_core.collect.files import HostFile
+
+_VALUES = b"0123456789 \t\n"
+"""Without these, what a file of names and values says is its names: as long as they stand as they stood, so do
+the values.
+"""
+
+_NONE = Slots()
 
 Picker = Callable[[Sequence[bytes]], tuple[bytes, ...]]
 
@@ -108,21 +115,22 @@ class Part(ABC):
 
     def update(self) -> bool:
         """Read the file into the row; return whether that worked."""
+        return self.accept(*self.snapshot())
+
+    def snapshot(self) -> tuple[Any, Exception | None]:
+        """Return what the file says now, or the error that it raised, for `accept`."""
         try:
-            data = self.file.read()
-            if data != self.seen:  # else the row holds these values already
-                self.parse(data)
-                self.seen = data
+            return self.file.read(), None
         except (OSError, ValueError, IndexError) as error:
-            self._fail(error)
-            return False
-        return True
+            return None, error
 
     def accept(self, data: Any, failure: Exception | None) -> bool:
-        """Take what a read in another thread gave, or the error that it raised; return whether it is good."""
+        """Put into the row what a read gave, or mark its samples missing after an error; return whether it is
+        good.
+        """
         if failure is None:
             try:
-                if data != self.seen:
+                if data != self.seen:  # else the row holds these values already
                     self.parse(data)
                     self.seen = data
             except (OSError, ValueError, IndexError) as error:
@@ -199,42 +207,35 @@ class FieldsPart(Part):
         self.target = target
         self.instance = instance
         self.key = key
-        self.names: Picker = picker([])
         self.values: Picker = picker([])
-        self.expected: tuple[bytes, ...] = ()
+        self.expected = b""
         self.count = -1
-        self.slots: list[int] = []
+        self.slots = Slots()
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
         tokens = data.split()
-        if len(tokens) != self.count or self.names(tokens) != self.expected:
+        if len(tokens) != self.count or data.translate(None, _VALUES) != self.expected:
             self._lay_out(data, len(tokens))
-        row = self.columns.row
-        for slot, value in zip(self.slots, integers(self.values(tokens)), strict=True):
-            row[slot] = value
+        self.columns.put(self.slots, integers(self.values(tokens)))
 
     def _lay_out(self, data: bytes, count: int) -> None:
-        names: list[bytes] = []
-        name_places: list[int] = []
         value_places: list[int] = []
-        self.slots = []
+        slots: list[int] = []
         position = 0
         for line in data.split(b"\n"):
             words = line.split()
-            if len(words) > self.key:  # also of a line that is not read: it may become one that is
-                names.append(words[self.key])
-                name_places.append(position + self.key)
             target = self.target(words[self.key]) if len(words) > self.key + 1 else None
             slot = None if target is None else self.add(target[0], self.instance, target[1])
-            if slot is not None and slot not in self.slots:
+            if slot is not None and slot not in slots:
                 value_places.append(position + self.key + 1)
-                self.slots.append(slot)
+                slots.append(slot)
             position += len(words)
-        self.names, self.expected = picker(name_places), tuple(names)
+        self.expected = data.translate(None, _VALUES)
         self.values = picker(value_places)
         self.count = count
-        self.keep(self.slots)
+        self.slots = Slots(slots)
+        self.keep(slots)
 
 
 class RowsPart(Part):
@@ -251,7 +252,7 @@ class RowsPart(Part):
 
     def __init__(self, file: HostFile, columns: Columns) -> None:
         super().__init__(file, columns)
-        self.rows: dict[bytes, tuple[list[bytes], list[int]]] = {}
+        self.rows: dict[bytes, tuple[list[bytes], Slots]] = {}
 
     @abstractmethod
     def split(self, data: bytes) -> Iterable[tuple[bytes, list[bytes]]]:
@@ -263,8 +264,7 @@ class RowsPart(Part):
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
-        row = self.columns.row
-        found: dict[bytes, tuple[list[bytes], list[int]]] = {}
+        found: dict[bytes, tuple[list[bytes], Slots]] = {}
         for key, values in self.split(data):
             if key in found:
                 continue  # a key that stands twice says nothing the second time
@@ -273,22 +273,19 @@ class RowsPart(Part):
                 found[key] = known
                 continue
             numbers = integers(values, self.base)
-            slots = known[1] if known is not None else []
+            slots = known[1] if known is not None else _NONE
             if len(slots) != min(len(values), len(self.metrics)) and (self.idle_rows or any(numbers)):
                 slots = self._slots(key, len(values))
             numbers += [MISSING] * (len(slots) - len(numbers))  # a row that came short
-            for slot, number in zip(slots, numbers, strict=False):
-                if slot >= 0:
-                    row[slot] = number
+            self.columns.put(slots, numbers[: len(slots)])
             found[key] = (values, slots)
         if found.keys() != self.rows.keys():
             self.keep({slot for _, slots in found.values() for slot in slots})
         self.rows = found
 
-    def _slots(self, key: bytes, width: int) -> list[int]:
+    def _slots(self, key: bytes, width: int) -> Slots:
         instance = self.instance(key)
-        slots = [self.add(metric, instance) for metric in self.metrics[:width]]
-        return [-1 if slot is None else slot for slot in slots]
+        return Slots(self.add(metric, instance) for metric in self.metrics[:width])
 
     def forget(self) -> None:
         """See `Part.forget`."""

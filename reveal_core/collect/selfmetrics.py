@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reveal_core.catalog import load_catalog, load_left_out
-from reveal_core.collect.columns import Columns
+from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.loop import Tick
-from reveal_core.collect.opened import OpenSource
+from reveal_core.collect.opened import BATCH, OpenSource
 from reveal_core.collect.segments import Block
 
 
@@ -35,12 +35,12 @@ class SelfMetrics:
         self.late_ticks = 0
         self.lost_ticks = 0
         self.clock_steps = 0
-        self._ticks = [
-            self._slot(name) for name in ("late_ticks", "lost_ticks", "clock_steps", "clock_step", "interval")
-        ]
         self._sparse_every = sparse_every
-        self._sparse = self._slot("sparse_grid") if sparse_every else -1
-        self._per_source: dict[str, tuple[int, int, int]] = {}
+        names = ["late_ticks", "lost_ticks", "clock_steps", "clock_step", "interval"]
+        names += ["sparse_grid"] if sparse_every else []
+        self._of_ticks = [self._slot(name) for name in names]
+        self._of_source: dict[str, tuple[int, int, int]] = {}
+        self._pending: list[tuple[int, list[int], list[tuple[OpenSource, int, int, int]]]] = []
 
     def _slot(self, metric: str, source: str = "", period_ms: int | None = None) -> int:
         slot = self.columns.add(f"reveal.{metric}", source, period_ms=period_ms)
@@ -53,34 +53,47 @@ class SelfMetrics:
         self.late_ticks += tick.late
         self.lost_ticks += tick.lost
         self.clock_steps += tick.step_ns != 0
-        own = self.columns.row
-        late, lost, steps, step, interval = self._ticks
-        own[late], own[lost], own[steps] = self.late_ticks, self.lost_ticks, self.clock_steps
-        own[step] = tick.step_ns // 1_000_000
-        own[interval] = tick.interval_ms
+        values = [
+            self.late_ticks,
+            self.lost_ticks,
+            self.clock_steps,
+            tick.step_ns // 1_000_000,
+            tick.interval_ms,
+        ]
         if self._sparse_every:
-            own[self._sparse] = tick.number % self._sparse_every == 0
-        for opened in sources:
-            slots = self._per_source.get(opened.source.name)
-            if slots is None:
-                slots = self._open(opened)
-            own[slots[0]] = opened.taken_us
-            own[slots[1]] = opened.late
-            own[slots[2]] = opened.failed
-        self.block.append(row, own)
+            values.append(int(tick.number % self._sparse_every == 0))
+        read = [(s, s.taken_us, s.late, s.failed) for s in sources if s.taken_us != MISSING]
+        self._pending.append((row, values, read))
+        if len(self._pending) >= BATCH:
+            self.settle()
+
+    def settle(self) -> None:
+        """Put what was noted into the block; together, for the reason that `BATCH` gives."""
+        own = self.columns.row
+        for row, values, read in self._pending:
+            for slots in self._of_source.values():
+                own[slots[0]] = own[slots[1]] = own[slots[2]] = MISSING
+            for slot, value in zip(self._of_ticks, values, strict=True):
+                own[slot] = value
+            for opened, taken_us, late, failed in read:
+                slots = self._of_source.get(opened.source.name) or self._open(opened)
+                own[slots[0]], own[slots[1]], own[slots[2]] = taken_us, late, failed
+            self.block.append(row, own)
+        self._pending = []
 
     def _open(self, opened: OpenSource) -> tuple[int, int, int]:
         name = opened.source.name
         slots = (
             self._slot("read_time", name, opened.period_ms),
-            self._slot("late_reads", name),
-            self._slot("failed_reads", name),
+            self._slot("late_reads", name, opened.period_ms),
+            self._slot("failed_reads", name, opened.period_ms),
         )
-        self._per_source[name] = slots
+        self._of_source[name] = slots
         return slots
 
     def cut(self) -> Block:
         """Return what was noted since the last cut, and begin anew."""
+        self.settle()
         block = self.block
         block.seal(self.columns)
         self.block = Block()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import why_unreadable
 from reveal_core.collect.parts import Part
+
+
+def _nothing() -> None:
+    """Nothing is left to parse where every read is parsed at once."""
 
 
 class Source(ABC):
@@ -36,6 +41,8 @@ class Source(ABC):
         the period, a source may settle it for itself when it is opened.
     parts
         What is read at each tick.
+    settle
+        Whoever closes parts calls this first: what was read of them may still have to be parsed.
     """
 
     name: ClassVar[str]
@@ -46,6 +53,7 @@ class Source(ABC):
         self.root = root
         self.columns = columns
         self.parts: list[Part] = []
+        self.settle: Callable[[], None] = _nothing
 
     @abstractmethod
     def probe(self) -> str | None:

@@ -287,8 +287,10 @@ def test_firmware_that_hangs_costs_only_its_own_port(tmp_path: Path) -> None:
         source.close()  # does not wait for it
     finally:
         lanes.close()
-        with stuck.open("wb", buffering=0) as file:  # lets the thread that hangs go on
-            file.write(b"5\n")
+        # Lets the thread that hangs go on, and waits for nobody should none hang.
+        pipe = os.open(stuck, os.O_RDWR | os.O_NONBLOCK)
+        os.write(pipe, b"5\n")
+        os.close(pipe)
 
 
 @given(st.binary(max_size=30) | st.integers(0, 2**70).map(lambda number: b"%d\n" % number))

@@ -139,7 +139,8 @@ def test_every_source_tells_why_it_is_not_here(tmp_path: Path) -> None:
     for status in statuses:
         assert not status.available
         assert status.reason
-        assert str(tmp_path) in status.reason or "--root" in status.reason
+        if not status.source.startswith("gpu"):  # which asks the library wherever the root is
+            assert str(tmp_path) in status.reason or "--root" in status.reason
         assert "\n" not in status.reason
 
 

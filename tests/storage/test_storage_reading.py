@@ -250,3 +250,13 @@ def test_a_range_that_ends_before_it_begins(local_store: Store) -> None:
         read(local_store, T0, T0)
     with pytest.raises(ValueError, match="no time zone"):
         read(local_store, T0.replace(tzinfo=None))
+
+
+def test_boots_are_told_apart_where_there_are_several(local_store: Store) -> None:
+    local_store.put_segment(segment(T0, boot="first"))
+    local_store.put_segment(segment(T0 + 60 * SECOND, boot="second"))
+    both = read(local_store, T0).telemetry.frame
+    assert both.columns[:3] == ["ts", "mono", "boot"]
+    assert both["boot"].to_list() == [0] * 10 + [1] * 10
+    one = read(local_store, T0 + 60 * SECOND).telemetry.frame
+    assert "boot" not in one.columns

@@ -6,13 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reveal_core.errors import UnavailableError, UsageError
+from reveal_core.segment import Segment
+from storage import spool
+from storage.backend import Backend
+from storage.spool import Spool
 from storage.store import Store
+from tasks import collecting
 from tasks.collecting import collect, collect_apart
 from tasks.tethered import tethered
 
@@ -39,6 +46,102 @@ def test_a_store_that_cannot_be_written_is_told_before_anything_is_sampled(tmp_p
     file.write_text("")
     with pytest.raises(UnavailableError, match="store"):
         collect(str(file), host="here", interval_s=0.1, duration_s=60, segment_s=60)
+
+
+class AwayStore:
+    """A remote store, in this process' memory, that is away until it is told to be back."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.url = "memory://fleet/telemetry"
+        self.away = True
+        write = Backend.write
+        check = Backend.check
+
+        def write_if_there(backend: Backend, key: str, data: bytes) -> None:
+            self.refuse(backend)
+            write(backend, key, data)
+
+        def check_if_there(backend: Backend, write: bool = False) -> None:
+            self.refuse(backend)
+            check(backend, write)
+
+        monkeypatch.setattr(Backend, "write", write_if_there)
+        monkeypatch.setattr(Backend, "check", check_if_there)
+
+    def refuse(self, backend: Backend) -> None:
+        if self.away and not backend.local:
+            raise UnavailableError(f"store {backend.shown}: cannot be reached: 503")
+
+
+def test_a_store_away_for_ten_minutes_costs_what_exceeds_the_spool_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(spool, "LAST_RETRY_S", 0.02)
+    monkeypatch.setattr(collecting, "FLUSH_S", 0.0)
+    store = AwayStore(monkeypatch)
+    sizes: list[int] = []
+    add = Spool.add
+
+    def weighed(waiting: Spool, segment: Segment) -> str:
+        sizes.append(len(segment.data))
+        return add(waiting, segment)
+
+    monkeypatch.setattr(Spool, "add", weighed)
+
+    def run(seconds: float, stop: threading.Event, bound: int) -> dict[str, Any]:
+        return collect(
+            store.url,
+            host="here",
+            interval_s=0.02,
+            duration_s=None,
+            segment_s=0.1,
+            spool=str(tmp_path / "spool"),
+            spool_bytes=bound,
+            stop=stop,
+            watch=lambda _collector, _sink: threading.Timer(seconds, stop.set).start(),
+        )
+
+    # Twenty segments' time stands for ten minutes; the spool holds about eight.
+    first = run(2.0, threading.Event(), 8 * 60_000)
+    held = sorted((tmp_path / "spool").rglob("*.parquet"))
+    assert first["segments"] == []
+    assert first["given_up"] > 0
+    assert first["spooled"] == len(held) == len(sizes) - first["given_up"]
+    assert sum(path.stat().st_size for path in held) <= 8 * 60_000
+    assert sum(path.stat().st_size for path in held) + max(sizes) > 8 * 60_000
+    names = [path.name for path in held]
+
+    store.away = False
+    monkeypatch.setattr(collecting, "FLUSH_S", 20.0)
+    second = run(0.5, threading.Event(), 1 << 30)
+    assert second["spooled"] == 0
+    assert second["given_up"] == 0
+    brought = [key.rpartition("/")[2] for key in second["segments"]]
+    assert brought[: len(names)] == names, "what waited goes first, oldest first"
+    assert len(brought) == len(names) + len(sizes) - len(names) - first["given_up"]
+    assert not list((tmp_path / "spool").rglob("*.parquet"))
+    start, end = Store(store.url).extent("here")  # type: ignore[misc]
+    assert Store(store.url).read_telemetry("here", start, end).quarantined == []
+
+
+def test_a_bounded_run_needs_its_store_and_an_agent_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = AwayStore(monkeypatch)
+    options: dict[str, Any] = {"host": "here", "interval_s": 0.1, "segment_s": 0.2, "spool": str(tmp_path)}
+    with pytest.raises(UnavailableError, match="503"):
+        collect(store.url, duration_s=1.0, **options)
+    stop = threading.Event()
+    monkeypatch.setattr(collecting, "FLUSH_S", 0.0)
+    result = collect(
+        store.url,
+        duration_s=None,
+        stop=stop,
+        watch=lambda _collector, _sink: threading.Timer(0.5, stop.set).start(),
+        **options,
+    )
+    assert result["spooled"] >= 1
 
 
 def test_a_process_apart_gives_the_same_result_and_the_same_errors(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ NUMBERLESS = frozenset({"btrfs", "zfs", "bcachefs"})
 """Local file systems over several devices: the kernel gives them no device's number."""
 IMAGES = frozenset({"squashfs", "iso9660", "udf", "erofs", "cramfs"})
 """Always full and read-only."""
+REMOTE = ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "9p", "fuse")
+"""Asking these may wait for another machine, or for a program; they have sources of their own or none."""
 MAX_FILESYSTEMS = 32
 
 
@@ -85,7 +87,7 @@ def local_mounts(table: str) -> list[Mount]:
         numbered = mount.device.partition(":")[0] not in ("", "0")
         if not (numbered or mount.kind in NUMBERLESS) or mount.kind in IMAGES:
             continue
-        if not mount.kind.startswith("fuse"):  # a program that hangs, not a disk
+        if not mount.kind.startswith(REMOTE):
             found.setdefault(mount.origin if mount.kind in NUMBERLESS else mount.device, mount)
     return sorted(found.values(), key=lambda mount: mount.point)
 

@@ -88,6 +88,7 @@ class NetnsSource(Source):
 
     def discover(self) -> None:
         """Look for namespaces that came and went."""
+        self.settle()
         for link, namespace in list(self.namespaces.items()):
             if self._link(namespace.pid) != link:
                 del self.namespaces[link]

@@ -170,7 +170,13 @@ class NvmlSource(Source):
         assert self.session is not None
         self.parts.append(GpusPart(Gpus(self.session, self.path(DEVICES)), self.columns, self.found))
         if self.says_lost:
-            self.gpus = gpu_facts()
+            # A GPU that hangs keeps the facts of all waiting, but never their samples.
+            learning = threading.Thread(target=self._learn, daemon=True)
+            learning.start()
+            learning.join(FIRST_S)
+
+    def _learn(self) -> None:
+        self.gpus = gpu_facts()
 
     @property
     def facts(self) -> dict[str, Any]:

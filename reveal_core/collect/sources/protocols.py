@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from reveal_core.collect.columns import Columns
+from reveal_core.collect.columns import Columns, Slots
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import Part, Picker, integers, picker
 from reveal_core.collect.source import Source
@@ -31,7 +31,7 @@ class Family:
     values: bytes = b""
     count: int = 0
     pick: Picker = field(default=picker([]))
-    slots: tuple[int, ...] = ()
+    slots: Slots = field(default=Slots())
 
 
 class ProtocolsPart(Part):
@@ -53,9 +53,7 @@ class ProtocolsPart(Part):
                 continue
             words = line.split()
             if len(words) == family.count:
-                row = self.columns.row
-                for slot, value in zip(family.slots, integers(family.pick(words)), strict=True):
-                    row[slot] = value
+                self.columns.put(family.slots, integers(family.pick(words)))
             else:
                 self.columns.blank(family.slots)
             family.values = line
@@ -74,7 +72,7 @@ class ProtocolsPart(Part):
                     is not None
                 ]
                 family.pick = picker([place for place, _ in found])
-                family.slots = tuple(slot for _, slot in found)
+                family.slots = Slots(slot for _, slot in found)
             self.families.append(family)
         self.keep({slot for family in self.families for slot in family.slots})
 

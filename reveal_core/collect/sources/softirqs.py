@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reveal_core.collect.columns import Slots
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import Part, Picker, integers, picker
 from reveal_core.collect.source import Source
@@ -13,7 +14,7 @@ class SoftirqsPart(Part):
     cores: tuple[bytes, ...] = ()
     kinds: tuple[bytes, ...] = ()
     cells: Picker = staticmethod(picker([]))
-    slots: tuple[int, ...] = ()
+    slots = Slots()
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
@@ -25,9 +26,7 @@ class SoftirqsPart(Part):
             or not width
         ):
             self._lay_out(data)
-        row = self.columns.row
-        for slot, value in zip(self.slots, integers(self.cells(tokens)), strict=True):
-            row[slot] = value
+        self.columns.put(self.slots, integers(self.cells(tokens)))
 
     def _lay_out(self, data: bytes) -> None:
         lines = [line.split() for line in data.split(b"\n") if line.strip()]
@@ -46,7 +45,7 @@ class SoftirqsPart(Part):
                 if slot is not None:
                     places.append(width + number * (width + 1) + 1 + index)
                     slots.append(slot)
-        self.cells, self.slots = picker(places), tuple(slots)
+        self.cells, self.slots = picker(places), Slots(slots)
         self.keep(self.slots)
 
 

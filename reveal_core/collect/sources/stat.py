@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reveal_core.collect.columns import Slots
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import Part, Picker, integers, picker
 from reveal_core.collect.source import Source
@@ -15,10 +16,10 @@ class StatPart(Part):
     width = 0
     cores: tuple[bytes, ...] = ()
     cells: Picker = staticmethod(picker([]))
-    cell_slots: tuple[int, ...] = ()
+    cell_slots = Slots()
     tail_length = 0
     total_names: tuple[bytes, ...] = ()
-    total_slots: tuple[int, ...] = ()
+    total_slots = Slots()
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
@@ -36,12 +37,8 @@ class StatPart(Part):
         ):
             self._lay_out(data[:cut], tail)
             count = 2 * len(self.total_names)
-        row = self.columns.row
-        for slot, value in zip(self.cell_slots, integers(self.cells(head)), strict=True):
-            row[slot] = value
-        for slot, value in zip(self.total_slots, integers([*total, *tail[1:count:2]]), strict=True):
-            if slot >= 0:
-                row[slot] = value
+        self.columns.put(self.cell_slots, integers(self.cells(head)))
+        self.columns.put(self.total_slots, integers([*total, *tail[1:count:2]]))
 
     def _lay_out(self, head: bytes, tail: list[bytes]) -> None:
         lines = [line.split() for line in head.split(b"\n")]
@@ -63,10 +60,10 @@ class StatPart(Part):
             if name == b"softirq":  # the last line, of another form
                 break
             names.append(name)
-        self.cells, self.cell_slots, self.total_names = picker(places), tuple(slots), tuple(names)
+        self.cells, self.cell_slots, self.total_names = picker(places), Slots(slots), tuple(names)
         totals = [self.add("stat.intr")]
         totals += [self.add(f"stat.{name.decode('ascii', 'replace')}") for name in names]
-        self.total_slots = tuple(-1 if slot is None else slot for slot in totals)
+        self.total_slots = Slots(totals)
         self.keep({*self.cell_slots, *self.total_slots})
 
 
