@@ -141,8 +141,8 @@ class Uploader:
         self.stored = 0
         self.problem: str | None = None
         self._changed = threading.Condition()
-        self._busy = False
         self._ending = False
+        self._over = False
         # A store that never answers must not keep the agent from ending: what it has is on disk.
         threading.Thread(target=self._run, name="reveal-upload", daemon=True).start()
 
@@ -159,23 +159,27 @@ class Uploader:
             self._changed.notify_all()
             while len(self.spool) and self.problem is None and (left := until - time.monotonic()) > 0:
                 self._changed.wait(left)
+            self._over = True
+            self._changed.notify_all()
         return len(self.spool)
 
     def _run(self) -> None:
         retry_s = FIRST_RETRY_S
         while True:
             with self._changed:
-                while not len(self.spool):
+                while not len(self.spool) and not self._over:
                     self._changed.wait()
+            if self._over:
+                return
             try:
-                while (found := self.spool.oldest()) is not None:
+                while not self._over and (found := self.spool.oldest()) is not None:
                     key, data = found
                     self.store.backend.write(key, data)
-                    self.spool.remove(key)
                     self.stored += 1
                     self.problem = None
                     retry_s = FIRST_RETRY_S
                     self.on_stored(key, len(data))
+                    self.spool.remove(key)  # last: whoever sees it empty knows of everything that was stored
                 with self._changed:
                     self._changed.notify_all()
             except Exception as error:  # noqa: BLE001 - whatever the store's client raises, it is tried again

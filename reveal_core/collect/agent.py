@@ -203,8 +203,9 @@ def run_collector(
 
 
 def _allow_open_files() -> None:
-    """Let the process open as many files as it may: a file that stays open is cheaper to read, and a wide host
-    has thousands.
+    """Let the process open as many files as it may.
+
+    A file that stays open is cheaper to read, and a wide host has thousands.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

@@ -16,8 +16,8 @@ from reveal_core.collect.columns import MISSING, Columns, Slots
 from reveal_core.collect.files import HostFile
 
 _VALUES = b"0123456789 \t\n"
-"""Without these, what a file of names and values says is its names: as long as they stand as they stood, so do
-the values.
+"""Without these, what a file of names and values says is its names; while they stand as they stood, so do the
+values.
 """
 
 _NONE = Slots()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import threading
 from pathlib import Path
 
@@ -69,17 +70,17 @@ def test_it_is_sparse_while_calm_dense_within_a_second_of_a_move_and_sparse_agai
     seconds = ((frame["mono"] - frame["mono"][0]) / 1e9).to_list()
     interval = dict(zip((round(s, 3) for s in seconds), frame["reveal.interval"].to_list(), strict=True))
     calm = [s for s in seconds if CALM_AFTER_S + 1.5 < s < 30]
-    assert {round(b - a, 3) for a, b in zip(calm, calm[1:], strict=False)} == {0.6}
+    assert {round(b - a, 3) for a, b in itertools.pairwise(calm)} == {0.6}
     after = [s for s in seconds if s > 31.0]
     assert after[0] < 31.2
     dense = [s for s in seconds if 31.3 < s < 33 + CALM_AFTER_S - 1]
-    assert {round(b - a, 3) for a, b in zip(dense, dense[1:], strict=False)} == {0.1}
+    assert {round(b - a, 3) for a, b in itertools.pairwise(dense)} == {0.1}
     late = [s for s in seconds if s > 33 + CALM_AFTER_S + 5]
-    assert {round(b - a, 3) for a, b in zip(late, late[1:], strict=False)} == {0.6}
+    assert {round(b - a, 3) for a, b in itertools.pairwise(late)} == {0.6}
     assert set(interval.values()) == {100.0, 600.0}
     # Whatever the pace, the sparse grid is whole: what was sampled densely can be thinned to it.
     ticks = {round(s * 10) for s in seconds}
-    assert {tick for tick in range(0, 800, CALM_STRIDE)} <= ticks
+    assert set(range(0, 800, CALM_STRIDE)) <= ticks
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=2, max_size=30), st.floats(0.05, 2.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -135,7 +136,7 @@ def test_one_that_hangs_for_ever_costs_only_its_own_samples(bench: Bench) -> Non
     assert all(row[5] == MISSING for row in steady)
     values = [[value for n, value in enumerate(row) if n != 5] for row in steady]
     assert all(MISSING not in row for row in values)
-    assert all(later[0] == earlier[0] + 1 for earlier, later in zip(values, values[1:], strict=False))
+    assert all(later[0] == earlier[0] + 1 for earlier, later in itertools.pairwise(values))
     assert bench.source.devices[5].reads == bench.source.devices[5].most_inside + 2  # at most one outstanding
     assert bench.opened.late >= 1
     assert any("device 5" in note for note in bench.opened.notes)

@@ -78,7 +78,7 @@ def local_mounts(table: str) -> list[Mount]:
         if "-" not in words[6:]:
             continue
         tail = words[words.index("-", 6) + 1 :]
-        if len(tail) < 2:
+        if len(tail) < 2 or not tail[0]:
             continue
         point = unescape(words[4])
         visible[point] = Mount(point, words[2], tail[0], unescape(tail[1]))
