@@ -48,9 +48,9 @@ def bench_collector(
     Returns
     -------
     dict
-        ``machine``, ``workload``, ``collector`` by pace, ``wide_host``, ``node_exporter``, ``netdata`` and the
-        ratios of their CPU time per sample to ours at 100 ms. CPU time is the system's, of the process and its
-        children, without the import of its modules.
+        ``machine``, ``workload``, ``collector`` by pace, ``wide_host``, ``node_exporter``, ``netdata`` and
+        the ratios of their CPU time per sample to ours at 100 ms. CPU time is the system's, of the process
+        and its children, without the import of its modules.
     """
     found: dict[str, Any] = {
         "machine": {

@@ -15,8 +15,8 @@ from reveal_core.collect.source import Source
 BATCH = 20
 """So many reads are parsed together.
 
-Between two ticks a machine that works forgets everything about us: parsing one read alone takes three times as
-long as parsing it after another of its kind.
+Between two ticks a machine that works forgets everything about us: parsing one read alone takes three times
+as long as parsing it after another of its kind.
 """
 BURST_US = 10_000
 """A batch is smaller where parsing it would take longer than this."""
