@@ -74,7 +74,8 @@ def _show(console: Console, found: dict[str, Any]) -> None:
     wide = found["wide_host"]
     console.print(
         f"A host of {wide['cpus']} CPUs and {wide['interrupt_lines']} interrupt lines, {wide['channels']} "
-        f"channels: a tick takes {wide['tick_cpu_ms_median']:.0f} ms of CPU, at most {wide['tick_cpu_ms_max']:.0f}"
+        f"channels: a tick takes {wide['tick_cpu_ms_median']:.0f} ms of CPU, "
+        f"at most {wide['tick_cpu_ms_max']:.0f}"
     )
     for note in found["notes"]:
         console.print(note, markup=False)

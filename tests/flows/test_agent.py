@@ -60,31 +60,54 @@ def mono_of(paths: list[Path]) -> list[int]:
     return [value for path in paths for value in pl.read_parquet(path)["mono"].to_list()]
 
 
+COLLECTORS = """
+import os, sys
+from tasks.collecting import collect
+
+for line in sys.stdin:
+    store, told = line.split()
+    pid = os.fork()
+    if pid == 0:
+        with open(told, "w") as file:
+            collect(
+                store, host="node-1", interval_s=0.02, duration_s=None, segment_s=0.1,
+                on_stored=lambda key, size: print(key, file=file, flush=True),
+            )
+    print(pid, flush=True)
+"""
+"""Starts a collector for each line that names its store and where it is to tell what it has stored."""
+
+
 def test_twenty_kills_lose_nothing_that_was_stored_and_leave_nothing_half_done(tmp_path: Path) -> None:
     rng = random.Random(20)
-    for batch in range(5):
-        stores = [tmp_path / f"store-{batch}-{number}" for number in range(4)]
-        program = (
-            "import sys; from tasks.collecting import collect; collect(sys.argv[1], host='node-1',"
-            " interval_s=0.02, duration_s=None, segment_s=0.1,"
-            " on_stored=lambda key, size: print(key, flush=True))"
-        )
-        running = [
-            subprocess.Popen([sys.executable, "-c", program, str(store)], stdout=subprocess.PIPE, text=True)
-            for store in stores
-        ]
-        for process, store in zip(running, stores, strict=True):
-            wait_for(lambda store=store: len(segments(store)) > 0, process)  # type: ignore[misc]
-            time.sleep(rng.uniform(0, 0.4))
-            process.kill()
-            told = process.communicate()[0].splitlines()
+    with subprocess.Popen(
+        [sys.executable, "-c", COLLECTORS],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as starter:
+        assert starter.stdin is not None
+        assert starter.stdout is not None
+        for number in range(20):
+            store, told = tmp_path / f"store-{number}", tmp_path / f"told-{number}"
+            starter.stdin.write(f"{store} {told}\n")
+            starter.stdin.flush()
+            pid = int(starter.stdout.readline())
+            try:
+                wait_for(lambda told=told: told.exists() and told.stat().st_size > 0)  # type: ignore[misc]
+                time.sleep(rng.uniform(0, 0.4))
+            finally:
+                os.kill(pid, signal.SIGKILL)
+            # What it was killed in the middle of telling it has not told.
+            acknowledged = [line for line in told.read_text().splitlines(keepends=True) if line.endswith("\n")]
             there = {str(path.relative_to(store)) for path in segments(store)}
-            assert set(told) <= there, "a segment that was acknowledged is gone"
+            assert {line.strip() for line in acknowledged} <= there, "an acknowledged segment is gone"
             mono = mono_of(segments(store))  # every file under a final name can be read
-            steps = [b - a for a, b in itertools.pairwise(mono)]
-            assert all(step > 0 for step in steps)
+            assert all(b > a for a, b in itertools.pairwise(mono))
             heads = [decode_metadata(pq.read_metadata(path).metadata)[0] for path in segments(store)]
             assert [head["seq"] for head in heads] == list(range(len(heads)))
+        starter.stdin.close()
 
 
 def test_the_end_comes_within_five_seconds_and_everything_is_stored(tmp_path: Path) -> None:
