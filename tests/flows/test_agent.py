@@ -100,7 +100,8 @@ def test_twenty_kills_lose_nothing_that_was_stored_and_leave_nothing_half_done(t
             finally:
                 os.kill(pid, signal.SIGKILL)
             # What it was killed in the middle of telling it has not told.
-            acknowledged = [line for line in told.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            lines = told.read_text().splitlines(keepends=True)
+            acknowledged = [line for line in lines if line.endswith("\n")]
             there = {str(path.relative_to(store)) for path in segments(store)}
             assert {line.strip() for line in acknowledged} <= there, "an acknowledged segment is gone"
             mono = mono_of(segments(store))  # every file under a final name can be read
