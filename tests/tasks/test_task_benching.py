@@ -27,7 +27,8 @@ def test_figures_are_whole_and_a_missing_peer_is_named(
     found = bench_collector(0.5, workload=False, peers=True, folder=str(tmp_path), say=said.append)
     assert set(found["collector"]) == set(benching.PACES)
     for pace, cost in found["collector"].items():
-        assert cost["samples"] > cost["channels"] > 300, pace
+        assert cost["channels"] > 300, pace
+        assert cost["samples"] > 300, pace
         assert cost["cpu_us_per_sample"] > 0
         assert cost["bytes_per_sample"] > 0
         assert cost["resident_mib"] > 10
