@@ -71,7 +71,7 @@ class OpenSource:
         self.taken_us = MISSING
         self.samples = 0
         self._pending: list[tuple[int, list[Snapshot]]] = []
-        self._batch = BATCH
+        self._batch = 1  # until it is known what parsing takes
         self._parse_us = 0
         self._slow = 0
         self._calm = 0
