@@ -111,10 +111,9 @@ class GroupSource(Source):
     """A source that reads files of the groups that use something.
 
     The root group repeats the host and is left out, and so is a group that uses neither CPU nor memory.
-    Groups are looked for every ``discovery_ms``.
     """
 
-    discovery_ms: ClassVar[int] = 2000
+    rescan_ms: ClassVar[int] = 2000
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
@@ -123,7 +122,6 @@ class GroupSource(Source):
         self.usage: dict[str, int] = {}
         self.idle: dict[str, int] = {}
         self.left_out = 0
-        self.reads_to_discovery = 0
 
     @abstractmethod
     def group_parts(self, name: str, group: Group) -> Iterator[Part]:
@@ -156,16 +154,8 @@ class GroupSource(Source):
     def open(self) -> None:
         """See `Source.open`."""
 
-    def refresh(self) -> None:
-        """See `Source.refresh`."""
-        if self.reads_to_discovery == 0:
-            self.discover()
-            self.reads_to_discovery = max(1, self.discovery_ms // self.columns.period_ms)
-        self.reads_to_discovery -= 1
-
-    def discover(self) -> None:
-        """Look for groups that came and went."""
-        self.settle()
+    def rescan(self) -> None:
+        """See `Source.rescan`."""
         found: dict[str, Group] = {}
         for controller, base in self.hierarchies.items():
             for name in walk(base, MAX_VISITED):

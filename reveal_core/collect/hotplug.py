@@ -27,7 +27,6 @@ class HotplugSource(Source):
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
         self.devices: dict[Hashable, list[Part]] = {}
-        self.reads_to_rescan = 0
 
     @abstractmethod
     def find(self) -> dict[Hashable, MakeParts]:
@@ -39,15 +38,8 @@ class HotplugSource(Source):
     def open(self) -> None:
         """See `Source.open`; the first read finds the devices."""
 
-    def refresh(self) -> None:
-        """See `Source.refresh`."""
-        if self.reads_to_rescan == 0:
-            self.rescan()
-            self.reads_to_rescan = max(1, self.rescan_ms // self.columns.period_ms)
-        self.reads_to_rescan -= 1
-
     def rescan(self) -> None:
-        """Look for devices that came and went; what is known stays if looking fails."""
+        """See `Source.rescan`; what is known stays if looking fails."""
         try:
             found = self.find()
         except OSError as error:  # a folder went away while it was listed: the next look finds what is left
@@ -55,7 +47,6 @@ class HotplugSource(Source):
             return
         if found.keys() == self.devices.keys():
             return
-        self.settle()
         for key in self.devices.keys() - found.keys():
             for part in self.devices.pop(key):
                 part.close()

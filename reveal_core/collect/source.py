@@ -41,18 +41,24 @@ class Source(ABC):
         the period, a source may settle it for itself when it is opened.
     parts
         What is read at each tick.
+    rescan_ms
+        How often it looks for what came and went; 0 where nothing does.
+    reads_to_rescan
+        Reads until it looks again.
     settle
-        Whoever closes parts calls this first: what was read of them may still have to be parsed.
+        Called before it looks: what was read of parts that are closed then may still have to be parsed.
     """
 
     name: ClassVar[str]
     period_ms: int = 100
     detached: bool = False
+    rescan_ms: ClassVar[int] = 0
 
     def __init__(self, root: Path, columns: Columns) -> None:
         self.root = root
         self.columns = columns
         self.parts: list[Part] = []
+        self.reads_to_rescan = 0
         self.settle: Callable[[], None] = _nothing
 
     @abstractmethod
@@ -63,8 +69,18 @@ class Source(ABC):
     def open(self) -> None:
         """Make the parts; called once, after `probe` found nothing amiss."""
 
-    def refresh(self) -> None:  # noqa: B027 - most sources have nothing to do here
-        """Look for what came and went; called before every read, also of a detached source. Must not hang."""
+    def refresh(self) -> None:
+        """Look for what came and went if it is time; called before every read, also of a detached source."""
+        if not self.rescan_ms:
+            return
+        if self.reads_to_rescan == 0:
+            self.settle()
+            self.rescan()
+            self.reads_to_rescan = max(1, self.rescan_ms // self.columns.period_ms)
+        self.reads_to_rescan -= 1
+
+    def rescan(self) -> None:  # noqa: B027 - most sources have nothing to do here
+        """Look for what came and went, every ``rescan_ms``. Must not hang."""
 
     def read(self) -> list[int]:
         """Fill the row of samples and return it; it is the same list every time."""

@@ -88,7 +88,7 @@ def v2(tmp_path: Path) -> Path:
 def rediscover(source: Source) -> dict[str, int | None]:
     """Read a source until it has looked for groups again."""
     assert isinstance(source, groups.GroupSource)
-    source.reads_to_discovery = 0
+    source.reads_to_rescan = 0
     return read(source)
 
 

@@ -11,9 +11,10 @@ import pytest
 from collect_parts import copy_tree, open_source, read, values, write
 
 from reveal_core.catalog import load_catalog
-from reveal_core.collect.columns import Columns
+from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.hotplug import HotplugSource, MakeParts, devices
+from reveal_core.collect.opened import wrap
 from reveal_core.collect.parts import Part, SingleValuePart
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources.numa import NumaSource
@@ -120,3 +121,21 @@ def test_a_host_without_energy_counters_is_told_what_to_load(tmp_path: Path) -> 
     reason = PowerSource(tmp_path, Columns("power", 1000, load_catalog(), {})).probe()
     assert reason is not None
     assert "modprobe intel_rapl_msr" in reason
+
+
+def test_what_was_read_of_a_device_before_it_went_is_kept(zones: Path) -> None:
+    source = open_source(ZoneSource, zones, 1000)
+    coverage = load_catalog()["reveal.coverage"].channel(source.name, "reveal", 1000)
+    opened = wrap(source, 0, 1, 1000, coverage)
+    opened.sample(0, 0)  # parsed at once; the next ones wait for each other
+    source.reads_to_rescan = 3
+    for tick in range(1, 4):
+        write(zones, "zone2/temp", f"{20 + tick}\n")
+        opened.sample(tick, tick)
+    assert source.parts[1].seen == b"2\n"
+    shutil.rmtree(zones / "zone2")
+    opened.sample(4, 4)
+    block = opened.cut()
+    names = [column.channel.instance for column in block.columns if column is not None]
+    assert block.matrix(5)[names.index("zone2")].tolist() == [2, 21, 22, 23, MISSING]
+    opened.close()

@@ -30,7 +30,7 @@ def end_process(root: Path, pid: str) -> None:
 
 
 def rediscover(source: NetnsSource) -> dict[str, int | None]:
-    source.reads_to_discovery = 0
+    source.reads_to_rescan = 0
     return read(source)
 
 

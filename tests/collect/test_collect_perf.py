@@ -173,13 +173,13 @@ def test_cpus_that_come_or_go_get_another_perf(fake: FakePerf, monkeypatch: pyte
     wait_for(source, lambda: values(source)["perf.instructions/cpu1"] is not None)
     first = source.parts[0].file.process
     online[0] = "0"
-    source.next_look = 0.0
+    source.reads_to_rescan = 0
     source.read()
     assert first.returncode is not None
     assert not any(name.endswith("/cpu1") for name in values(source))
     wait_for(source, lambda: values(source)["perf.instructions/cpu0"] is not None)
     online[0] = "0-1"
-    source.next_look = 0.0
+    source.reads_to_rescan = 0
     source.read()
     wait_for(source, lambda: values(source)["perf.instructions/cpu1"] is not None)
     assert len(source.columns.row) == 2 * 5  # the old slots serve again

@@ -109,7 +109,7 @@ class CgroupDetailSource(GroupSource):
 
     name = "cgroup_detail"
     period_ms = 500
-    discovery_ms = 4000
+    rescan_ms = 4000
 
     def group_parts(self, name: str, group: Group) -> Iterator[Part]:
         """See `GroupSource.group_parts`."""

@@ -19,7 +19,6 @@ from reveal_core.collect.sources.protocols import FILES, ProtocolsPart
 from reveal_core.collect.sources.sockstat import SockstatPart
 
 MAX_NAMESPACES = 16
-DISCOVERY_MS = 3000
 FULL_SEARCH = 10
 """Every so many discoveries all processes are asked, else only those not yet known:
 
@@ -48,6 +47,7 @@ class NetnsSource(Source):
     """
 
     name = "netns"
+    rescan_ms = 3000
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
@@ -55,7 +55,6 @@ class NetnsSource(Source):
         self.namespaces: dict[str, Namespace] = {}
         self.ages: dict[str, int] = {}
         self.discoveries = 0
-        self.reads_to_discovery = 0
         self.left_out = 0
 
     def probe(self) -> str | None:
@@ -79,16 +78,8 @@ class NetnsSource(Source):
     def open(self) -> None:
         """See `Source.open`."""
 
-    def refresh(self) -> None:
-        """See `Source.refresh`."""
-        if self.reads_to_discovery == 0:
-            self.discover()
-            self.reads_to_discovery = max(1, DISCOVERY_MS // self.columns.period_ms)
-        self.reads_to_discovery -= 1
-
-    def discover(self) -> None:
-        """Look for namespaces that came and went."""
-        self.settle()
+    def rescan(self) -> None:
+        """See `Source.rescan`."""
         for link, namespace in list(self.namespaces.items()):
             if self._link(namespace.pid) != link:
                 del self.namespaces[link]

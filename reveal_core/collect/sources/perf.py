@@ -6,7 +6,6 @@ import os
 import resource
 import shutil
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +42,6 @@ MIN_EVENTS = 4
 """Where file handles do not suffice for so many events on every CPU, only some of the CPUs are counted."""
 TRIAL_S = 5.0
 MAX_TRIALS = 12
-REFRESH_S = 5.0
 _FORBIDDEN = ("access to performance", "not permitted", "permission", "operation not")
 
 
@@ -100,6 +98,7 @@ class PerfSource(Source):
 
     name = "perf"
     period_ms = 100
+    rescan_ms = 5000
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
@@ -109,7 +108,6 @@ class PerfSource(Source):
         self.plan: Plan | None = None
         self.online = ""
         self.cpus = 0
-        self.next_look = 0.0
         self.trials = 0
 
     def candidates(self, processor: Processor) -> Sequence[Event]:
@@ -149,12 +147,8 @@ class PerfSource(Source):
         """See `Source.open`."""
         self._begin()
 
-    def refresh(self) -> None:
-        """See `Source.refresh`: CPUs that came or went need another perf, which counts those it found."""
-        now = time.monotonic()
-        if now < self.next_look:
-            return
-        self.next_look = now + REFRESH_S
+    def rescan(self) -> None:
+        """See `Source.rescan`: CPUs that came or went need another perf, which counts those it found."""
         if self._online() != self.online:
             for part in self.parts:
                 part.close()
