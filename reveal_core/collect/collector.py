@@ -25,6 +25,8 @@ START_S = 5.0
 """How long the sources that may hang have to answer before sampling begins without them; later they are still
 taken up.
 """
+LOOK_S = 60.0
+"""How often sources that are not here are looked for: a driver may be loaded, a device plugged in, later."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def begin(source: Source) -> str | None:
 
 
 class Start:
-    """The first look at a source that may hang, in a thread of its own.
+    """The first look at a source, in a thread of its own: it may hang, or try out a tool for a while.
 
     Attributes
     ----------
@@ -127,28 +129,36 @@ class Collector:
         self.opened: list[OpenSource] = []
         self.absent: dict[str, str] = {}
         self.starting: dict[str, Start] = {}
+        self.looked_at = time.monotonic()
         self.ts = array("q")
         self.mono = array("q")
-        self.look()
-        until = time.monotonic() + START_S
-        for start in self.starting.values():
-            start.done.wait(max(0.0, until - time.monotonic()))
-        self.adopt()
-
-    def look(self) -> None:
-        """Look for sources that are not here yet: a driver may be loaded, a device plugged in, later on."""
-        present = {opened.source.name for opened in self.opened}
         for kind in self.kinds:
-            if kind.name in present or kind.name in self.starting:
-                continue
-            every = max(1, math.ceil(kind.period_ms / self.tick_ms))
-            source = kind(
-                self.root, Columns(kind.name, every * self.tick_ms, load_catalog(), load_left_out())
-            )
+            source = self._make(kind)
             if kind.detached:
                 self.starting[kind.name] = Start(source)
             else:
                 self._settle(source, begin(source))
+        until = self.looked_at + START_S
+        for start in self.starting.values():
+            start.done.wait(max(0.0, until - time.monotonic()))
+        self.adopt()
+
+    def _make(self, kind: type[Source]) -> Source:
+        every = max(1, math.ceil(kind.period_ms / self.tick_ms))
+        columns = Columns(kind.name, every * self.tick_ms, load_catalog(), load_left_out())
+        return kind(self.root, columns)
+
+    def look(self) -> None:
+        """Look for the sources that are not here, if it is time; `adopt` takes up those that are, later.
+
+        None of it happens in the sampling thread: even to find nothing may take longer than a tick.
+        """
+        if time.monotonic() < self.looked_at + LOOK_S:
+            return
+        self.looked_at = time.monotonic()
+        for kind in self.kinds:
+            if kind.name in self.absent and kind.name not in self.starting:
+                self.starting[kind.name] = Start(self._make(kind))
 
     def adopt(self) -> None:
         """Take up the sources whose first look is over."""

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,10 +20,12 @@ import pytest
 from collect_parts import HOST_TREE, FakeClock, copy_tree, write
 
 from reveal_core.catalog import load_catalog
+from reveal_core.collect import collector as collector_module
 from reveal_core.collect import delivery
 from reveal_core.collect.agent import CollectStats, open_sources, run_collector
-from reveal_core.collect.loop import SAMPLING_NICE
+from reveal_core.collect.loop import SAMPLING_NICE, Tick
 from reveal_core.collect.sources import SOURCES
+from reveal_core.collect.sources.pressure import PressureSource
 from reveal_core.collect.sources.softirqs import SoftirqsSource
 from reveal_core.errors import UnavailableError, UsageError
 from reveal_core.segment import Segment, decode_metadata
@@ -310,3 +313,37 @@ def test_the_agent_of_this_machine_runs_without_heavy_libraries() -> None:
     assert len(rows) == 1
     assert 1 <= rows[0] <= grid == 10
     assert used
+
+
+def test_a_source_that_comes_later_is_looked_for_apart_and_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = copy_tree(tmp_path)
+    shutil.rmtree(root / "proc/pressure")
+    collector = open_sources(root, 100, ("stat", "pressure", "softirqs"))
+    assert [opened.source.name for opened in collector.opened] == ["stat", "softirqs"]
+    shutil.copytree(HOST_TREE / "proc/pressure", root / "proc/pressure")
+    threads: list[str] = []
+    probe = PressureSource.probe
+
+    def probed(source: PressureSource) -> str | None:
+        threads.append(threading.current_thread().name)
+        return probe(source)
+
+    monkeypatch.setattr(PressureSource, "probe", probed)
+
+    def cut() -> None:
+        collector.sample(Tick(len(threads), 0, 0, False, 0))
+        collector.cut("node-1", "boot", 0, {})
+
+    cut()
+    assert not threads, "nobody looks again within the minute"
+    monkeypatch.setattr(collector_module, "LOOK_S", 0.0)
+    cut()
+    looking = collector.starting["pressure"]
+    assert looking.done.wait(10)
+    assert threads == ["reveal-start-pressure"]
+    cut()
+    assert [opened.source.name for opened in collector.opened] == ["stat", "softirqs", "pressure"]
+    assert not collector.absent
+    collector.close()
