@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,13 +21,25 @@ class HotplugSource(Source):
 
     The parts of a device that is gone are closed, and its channels with them; another that takes its place
     under the same key gets new ones.
+
+    Attributes
+    ----------
+    most
+        How many devices are read at most, the first that `find` names; None for all.
+    things
+        What they are, for the note on those that are left out: ``ports are there``.
+    left_out
+        How many they were at the last look.
     """
 
     rescan_ms: ClassVar[int] = 10_000
+    most: ClassVar[int | None] = None
+    things: ClassVar[str] = "devices are there"
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
         self.devices: dict[Hashable, list[Part]] = {}
+        self.left_out = 0
 
     @abstractmethod
     def find(self) -> dict[Hashable, MakeParts]:
@@ -34,6 +47,13 @@ class HotplugSource(Source):
 
         Must not hang, and be cheap: it looks at folders, not into devices.
         """
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Source.notes`."""
+        if not self.left_out:
+            return []
+        return [f"{self.left_out} more {self.things} than the {self.most} that are read"]
 
     def open(self) -> None:
         """See `Source.open`; the first read finds the devices."""
@@ -45,6 +65,9 @@ class HotplugSource(Source):
         except OSError as error:  # a folder went away while it was listed: the next look finds what is left
             self.columns.failed(f"{error.filename or self.name}: {error.strerror or error}")
             return
+        if self.most is not None:
+            self.left_out = max(0, len(found) - self.most)
+            found = dict(islice(found.items(), self.most))
         if found.keys() == self.devices.keys():
             return
         for key in self.devices.keys() - found.keys():

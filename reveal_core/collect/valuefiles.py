@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from reveal_core.collect.columns import MISSING
+from reveal_core.collect.guarded import GuardedFile
 
 SIZE = 64
 """Longest value in bytes; what is longer is no number."""
@@ -17,7 +17,7 @@ LARGEST = 2**63 - 1
 Values = tuple[bytes | None, ...]
 
 
-class ValueFiles:
+class ValueFiles(GuardedFile[Values]):
     """Some files of one folder that are kept open and read one after another.
 
     A file that cannot be read costs only its own value. It is closed then and opened anew at the next read,
@@ -32,28 +32,13 @@ class ValueFiles:
     """
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
+        super().__init__()
         self.path = path
         self.names = tuple(names)
         self._fds = [-1] * len(self.names)
-        self._reading = threading.Lock()
-        self._let_go = False
-
-    def read(self) -> Values:
-        """Return what each file holds; None for one that cannot be read.
-
-        Raises
-        ------
-        OSError
-            If none can.
-        """
-        with self._reading:
-            try:
-                return self._read()
-            finally:
-                if self._let_go:
-                    self._close()
 
     def _read(self) -> Values:
+        """Return what each file holds; None for one that cannot be read. Raises `OSError` if none can."""
         try:
             return tuple([os.pread(fd, SIZE, 0) for fd in self._fds])
         except OSError:
@@ -75,21 +60,11 @@ class ValueFiles:
             raise failure
         return tuple(values)
 
-    def close(self) -> None:
-        """Close the files; a later read opens them again. A read that hangs closes them as it comes back."""
-        self._let_go = True
-        if self._reading.acquire(blocking=False):
-            try:
-                self._close()
-            finally:
-                self._reading.release()
-
     def _close(self) -> None:
         for place, fd in enumerate(self._fds):
             if fd >= 0:
                 os.close(fd)
                 self._fds[place] = -1
-        self._let_go = False
 
 
 def count(value: bytes | None) -> int:

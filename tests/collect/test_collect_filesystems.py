@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from reveal_core.catalog import load_catalog
 from reveal_core.collect.columns import MISSING, Columns
-from reveal_core.collect.sources import filesystems
 from reveal_core.collect.sources.filesystems import (
     FilesystemsSource,
     Mount,
@@ -169,7 +168,7 @@ def test_mounts_come_and_go_and_too_many_are_said(tmp_path: Path, monkeypatch: p
     assert found["fs.errors_count//data"] == 4
     more = "".join(line.format(n, f"250:{n}", f"/disk{n}") for n in range(2, 6))
     write(tmp_path, "proc/self/mountinfo", line.format(1, device, "/data") + more)
-    monkeypatch.setattr(filesystems, "MAX_FILESYSTEMS", 3)
+    monkeypatch.setattr(FilesystemsSource, "most", 3)
     found = read(source)
     assert found["fs.used//disk2"] is None  # is not really there
     assert found["fs.used//data"] is not None

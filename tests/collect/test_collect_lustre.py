@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from reveal_core.catalog import load_catalog, load_left_out
 from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.hotplug import HotplugSource
-from reveal_core.collect.sources import lustre_targets
 from reveal_core.collect.sources.lustre import LLITE, READ_AHEAD, LustreSource, StatsPart
 from reveal_core.collect.sources.lustre_targets import NUMBERS, TARGET, LustreTargetsSource
 
@@ -207,7 +206,7 @@ def test_a_file_system_is_mounted_and_unmounted(tmp_path: Path) -> None:
 def test_metadata_targets_come_first_when_there_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lustre_targets, "MAX_TARGETS", 2)
+    monkeypatch.setattr(LustreTargetsSource, "most", 2)
     for target in ("scratch-OST0000", "scratch-OST0001", "scratch-OST0002", "scratch-MDT0000"):
         write_target(tmp_path, target)
     source = open_source(LustreTargetsSource, tmp_path, 5000)

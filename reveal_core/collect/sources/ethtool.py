@@ -14,12 +14,12 @@ from reveal_core.collect.parts import Part, Readable
 from reveal_core.collect.sources.ethtool_ioctl import Counters, EthtoolFile, Labels
 from reveal_core.collect.sources.link import FOLDER, MAX_DEVICES, cards
 from reveal_core.collect.sources.live import not_live
+from reveal_core.collect.valuefiles import LARGEST
 
 ANY = "*"
 """The table of drivers that have none of their own."""
 PRIORITY = "priority"
 """Name of the group that stands for a traffic class."""
-LARGEST = 2**63 - 1
 
 Pattern = re.Pattern[str]
 Table = Mapping[str, Sequence[Sequence[Pattern]]]
@@ -140,6 +140,7 @@ class EthtoolSource(HotplugSource):
     period_ms = 1000
     detached = True
     rescan_ms = 5000
+    most = MAX_DEVICES
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
@@ -155,7 +156,7 @@ class EthtoolSource(HotplugSource):
 
     def find(self) -> dict[Hashable, MakeParts]:
         """See `HotplugSource.find`."""
-        return {name: partial(self._open, name) for name in self._cards()[:MAX_DEVICES]}
+        return {name: partial(self._open, name) for name in self._cards()}
 
     def _cards(self) -> list[str]:
         folder = self.path(FOLDER)

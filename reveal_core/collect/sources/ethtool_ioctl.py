@@ -7,9 +7,10 @@ import fcntl
 import os
 import socket
 import struct
-import threading
 from array import array
 from dataclasses import dataclass
+
+from reveal_core.collect.guarded import GuardedFile
 
 # linux/sockios.h, linux/ethtool.h
 SIOCETHTOOL = 0x8946
@@ -52,7 +53,7 @@ Counters = tuple[Labels, bytes]
 """Labels, and the values as 64-bit integers of the machine."""
 
 
-class EthtoolFile:
+class EthtoolFile(GuardedFile[Counters]):
     """The driver's counters of one interface in the agent's own network namespace.
 
     Parameters
@@ -62,15 +63,14 @@ class EthtoolFile:
     """
 
     def __init__(self, interface: str) -> None:
+        super().__init__()
         self.path = f"driver counters of {interface}"
         self.interface = interface
         self.labels: Labels | None = None
         self._buffer = array("Q")
         self._socket: socket.socket | None = None
-        self._reading = threading.Lock()
-        self._let_go = False
 
-    def read(self) -> Counters:
+    def _read(self) -> Counters:
         """Return the counters; none where the driver has none.
 
         Raises
@@ -78,14 +78,6 @@ class EthtoolFile:
         OSError
             If the interface is gone or its driver refuses.
         """
-        with self._reading:
-            try:
-                return self._read()
-            finally:
-                if self._let_go:
-                    self._close()
-
-    def _read(self) -> Counters:
         labels = self.labels
         count = self._count()
         if labels is None or len(labels.names) != count:
@@ -136,20 +128,10 @@ class EthtoolFile:
         request = REQUEST.pack(os.fsencode(self.interface)[:15], buffer.buffer_info()[0])
         fcntl.ioctl(self._socket, SIOCETHTOOL, request)
 
-    def close(self) -> None:
-        """Close the socket; a later read opens another. A read that hangs closes it as it comes back."""
-        self._let_go = True
-        if self._reading.acquire(blocking=False):
-            try:
-                self._close()
-            finally:
-                self._reading.release()
-
     def _close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        self._let_go = False
 
 
 def _text(field: bytes) -> str:

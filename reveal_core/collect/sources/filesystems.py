@@ -22,7 +22,6 @@ IMAGES = frozenset({"squashfs", "iso9660", "udf", "erofs", "cramfs"})
 """Always full and read-only."""
 REMOTE = ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "9p", "fuse")
 """Asking these may wait for another machine, or for a program; they have sources of their own or none."""
-MAX_FILESYSTEMS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +158,8 @@ class FilesystemsSource(HotplugSource):
     period_ms = 10_000
     detached = True
     rescan_ms = 10_000
-
-    def __init__(self, root: Path, columns: Columns) -> None:
-        super().__init__(root, columns)
-        self.left_out = 0
+    most = 32
+    things = "file systems are mounted"
 
     def _mounts(self) -> list[Mount]:
         for name in MOUNTS:
@@ -191,18 +188,9 @@ class FilesystemsSource(HotplugSource):
                 return None
         return reason
 
-    @property
-    def notes(self) -> list[str]:
-        """See `Source.notes`."""
-        if not self.left_out:
-            return []
-        return [f"{self.left_out} more file systems are mounted than the {MAX_FILESYSTEMS} that are read"]
-
     def find(self) -> dict[Hashable, MakeParts]:
         """See `HotplugSource.find`."""
-        mounts = self._mounts()
-        self.left_out = max(0, len(mounts) - MAX_FILESYSTEMS)
-        return {mount: partial(self._parts, mount) for mount in mounts[:MAX_FILESYSTEMS]}
+        return {mount: partial(self._parts, mount) for mount in self._mounts()}
 
     def _parts(self, mount: Mount) -> Iterator[Part]:
         yield SpacePart(Space(self._place(mount), mount), self.columns)

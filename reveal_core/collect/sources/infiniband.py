@@ -138,12 +138,10 @@ class PortSource(HotplugSource):
 
     detached = True
     rescan_ms = 5000
+    most = MAX_PORTS
+    things = "ports are there"
     fast: ClassVar[bool]
     """Whether it reads what moves with the work, or the rest."""
-
-    def __init__(self, root: Path, columns: Columns) -> None:
-        super().__init__(root, columns)
-        self.left_out = 0
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
@@ -164,15 +162,11 @@ class PortSource(HotplugSource):
             for part in self.parts
             if isinstance(part, PortPart) and part.stopped
         ]
-        if self.left_out:
-            notes.append(f"{self.left_out} more ports are there than the {MAX_PORTS} that are read")
-        return notes
+        return notes + super().notes
 
     def find(self) -> dict[Hashable, MakeParts]:
         """See `HotplugSource.find`."""
-        found = sorted(self._ports())
-        self.left_out = max(0, len(found) - MAX_PORTS)
-        return {instance: partial(self._open, path, instance) for instance, path in found[:MAX_PORTS]}
+        return {instance: partial(self._open, path, instance) for instance, path in sorted(self._ports())}
 
     def _ports(self) -> Iterator[tuple[str, Path]]:
         """Yield name and folder of each port."""

@@ -110,29 +110,18 @@ class LinkSource(HotplugSource):
     period_ms = 1000
     detached = True
     rescan_ms = 5000
-
-    def __init__(self, root: Path, columns: Columns) -> None:
-        super().__init__(root, columns)
-        self.left_out = 0
+    most = MAX_DEVICES
+    things = "interfaces are there"
 
     def probe(self) -> str | None:
         """See `Source.probe`."""
         folder = self.path(FOLDER)
         return None if cards(folder) else f"{folder} holds no network card or bond"
 
-    @property
-    def notes(self) -> list[str]:
-        """See `Source.notes`."""
-        if not self.left_out:
-            return []
-        return [f"{self.left_out} more interfaces are there than the {MAX_DEVICES} that are read"]
-
     def find(self) -> dict[Hashable, MakeParts]:
         """See `HotplugSource.find`."""
         folder = self.path(FOLDER)
-        names = cards(folder)
-        self.left_out = max(0, len(names) - MAX_DEVICES)
-        return {name: partial(self._open, folder / name) for name in names[:MAX_DEVICES]}
+        return {name: partial(self._open, folder / name) for name in cards(folder)}
 
     def _open(self, path: Path) -> list[Part]:
         return [LinkPart(path, self.columns)]

@@ -75,16 +75,8 @@ class LustreTargetsSource(LustreFiles):
     period_ms = 5000
     kinds = ("osc", "mdc")
 
-    left_out = 0
-
-    @property
-    def notes(self) -> list[str]:
-        """See `Source.notes`."""
-        return (
-            [f"{self.left_out} more targets are there than the {MAX_TARGETS} that are read"]
-            if self.left_out
-            else []
-        )
+    most = MAX_TARGETS
+    things = "targets are there"
 
     def find(self) -> dict[Hashable, MakeParts]:
         """See `HotplugSource.find`."""
@@ -92,8 +84,7 @@ class LustreTargetsSource(LustreFiles):
         names.sort(
             key=lambda item: not item[0].startswith("mdc/")
         )  # metadata first: all work goes through it
-        self.left_out = max(0, len(names) - MAX_TARGETS)
-        return {(device, label): partial(self._parts, device, label) for device, label in names[:MAX_TARGETS]}
+        return {(device, label): partial(self._parts, device, label) for device, label in names}
 
     def _parts(self, device: str, label: str) -> Iterator[Part]:
         # scratch-OST0000-osc: the target is what people name.

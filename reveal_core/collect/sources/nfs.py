@@ -8,6 +8,7 @@ from reveal_core.collect.columns import MISSING, Columns
 from reveal_core.collect.files import HostFile, read_text
 from reveal_core.collect.parts import Part, Readable, integers
 from reveal_core.collect.source import Source
+from reveal_core.collect.valuefiles import LARGEST
 
 RPC = "proc/net/rpc/nfs"
 MOUNTS = ("proc/1/mountstats", "proc/self/mountstats")
@@ -38,12 +39,10 @@ DETAILED = {
 OWN_FIELDS = ("ops", "queue", "rtt", "exe")
 SUMMED = ("ops", "retrans", "timeouts", "errors", "queue", "rtt", "exe")
 
-MAX_COUNT = 2**63 - 1
-
 
 def _count(value: int) -> int:
     """Return a counter, missing where the kernel's unsigned one has run below zero or beyond 63 bits."""
-    return value if 0 <= value <= MAX_COUNT else MISSING
+    return value if 0 <= value <= LARGEST else MISSING
 
 
 class RpcPart(Part):
