@@ -11,6 +11,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -241,8 +242,13 @@ def stub_nvml(folder: Path, gpus: int = 1, *, load: bool = True, old: bool = Fal
     if not hasattr(loaded, "nvml_stub_use"):
         pytest.skip("NVIDIA's own library is loaded in this process")
     use = loaded.nvml_stub_use
+    before = set(threading.enumerate())
     use(str(stub.script).encode())
     try:
         yield stub
     finally:
         use(b"")
+        # Calls that hung are let go now; they must be over before the library serves the next test.
+        until = time.monotonic() + 5
+        for thread in set(threading.enumerate()) - before:
+            thread.join(max(0.0, until - time.monotonic()))
