@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reveal_core.errors import UnavailableError
+from reveal_core.lab.processes import free_port
 from tasks.tethered import tethered
 
 NICENESS = 19
@@ -105,9 +105,7 @@ def start_prefect(folder: Path) -> tuple[Companion, str]:
         raise UnavailableError("Prefect is not installed")
     home = folder / "prefect"
     home.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     os.environ["PREFECT_HOME"] = str(home)
     environment = {
         "PREFECT__SERVER_EPHEMERAL": "1",

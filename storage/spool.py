@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
-from reveal_core.errors import RevealError, UnavailableError
+from reveal_core.errors import RevealError
 from reveal_core.segment import Segment
 from storage.backend import Backend
 from storage.layout import segment_key
@@ -183,8 +183,8 @@ class Uploader:
                 with self._changed:
                     self._changed.notify_all()
             except Exception as error:  # noqa: BLE001 - whatever the store's client raises, it is tried again
-                known = isinstance(error, (RevealError, UnavailableError))
-                problem = str(error) if known else f"{type(error).__name__}: {error}"
+                ours = isinstance(error, RevealError)
+                problem = str(error) if ours else f"{type(error).__name__}: {error}"
                 if self.problem is None:
                     log.warning("segments wait in the spool %s: %s", self.spool.folder, problem)
                 with self._changed:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,9 +21,10 @@ from reveal_core.errors import UnavailableError
 from reveal_core.lab.peers import PeerCost, netdata_cost, node_exporter_cost
 from reveal_core.lab.wide_host import WideHost
 from reveal_core.lab.workload import Workload
-from tasks.tethered import tethered
+from tasks.collecting import collect_apart
 
 PACES = ("100ms", "600ms", "adaptive")
+SEGMENT = "60s"
 
 
 def bench_collector(
@@ -91,12 +89,7 @@ def bench_collector(
 
 
 def _collector_cost(store: Path, pace: str, seconds: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "flows.cli", "collect", "--json", "--no-flow", "--store", str(store)]
-    command += ["--interval", pace, "--duration", f"{seconds:g}s"]
-    done = subprocess.run(tethered(command), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise UnavailableError(done.stderr.strip().splitlines()[-1].removeprefix("reveal: "))
-    result = json.loads(done.stdout)
+    result = collect_apart(str(store), host=None, interval=pace, duration=f"{seconds:g}s", segment=SEGMENT)
     samples = 0
     for key in result["segments"]:
         table = pq.read_table(store / key)

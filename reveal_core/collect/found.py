@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.columns import MISSING, Columns, Slots
 from reveal_core.collect.hotplug import HotplugSource, MakeParts
 from reveal_core.collect.parts import Part, Readable
 from reveal_core.collect.valuefiles import SIZE, ValueFiles, Values, count
@@ -154,14 +154,11 @@ class ValuesPart(Part):
 
     def __init__(self, file: Readable, columns: Columns, targets: Sequence[tuple[str, str, float]]) -> None:
         super().__init__(file, columns)
-        self.slots = [self.add(*target) for target in targets]
+        self.slots = Slots(self.add(*target) for target in targets)
 
     def parse(self, data: Values) -> None:
         """See `Part.parse`."""
-        row = self.columns.row
-        for slot, value in zip(self.slots, data, strict=True):
-            if slot is not None:
-                row[slot] = signed(value)
+        self.columns.put(self.slots, [signed(value) for value in data])
 
 
 class SumPart(Part):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reveal_core.catalog import load_catalog, load_left_out
-from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.columns import MISSING, Columns, Slots
 from reveal_core.collect.loop import Tick
 from reveal_core.collect.opened import BATCH, OpenSource
 from reveal_core.collect.segments import Block
@@ -38,7 +38,7 @@ class SelfMetrics:
         self._sparse_every = sparse_every
         names = ["late_ticks", "lost_ticks", "clock_steps", "clock_step", "interval"]
         names += ["sparse_grid"] if sparse_every else []
-        self._of_ticks = [self._slot(name) for name in names]
+        self._of_ticks = Slots(self._slot(name) for name in names)
         self._of_source: dict[str, tuple[int, int, int]] = {}
         self._pending: list[tuple[int, list[int], list[tuple[OpenSource, int, int, int]]]] = []
 
@@ -73,8 +73,7 @@ class SelfMetrics:
         for row, values, read in self._pending:
             for slots in self._of_source.values():
                 own[slots[0]] = own[slots[1]] = own[slots[2]] = MISSING
-            for slot, value in zip(self._of_ticks, values, strict=True):
-                own[slot] = value
+            self.columns.put(self._of_ticks, values)
             for opened, taken_us, late, failed in read:
                 slots = self._of_source.get(opened.source.name) or self._open(opened)
                 own[slots[0]], own[slots[1]], own[slots[2]] = taken_us, late, failed

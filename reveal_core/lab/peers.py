@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from reveal_core.errors import UnavailableError
+from reveal_core.lab.processes import free_port
 
 START_S = 30.0
 SETTLE_S = 5.0
@@ -61,12 +61,6 @@ def tree_cost(process: psutil.Process) -> tuple[float, int]:
         except psutil.NoSuchProcess:
             continue
     return cpu, resident
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _get(connection: http.client.HTTPConnection, path: str) -> bytes:
@@ -121,7 +115,7 @@ def node_exporter_cost(seconds: float, interval_s: float) -> PeerCost:
         If it is not installed or does not start.
     """
     program = _program("prometheus-node-exporter", "prometheus-node-exporter")
-    port = _free_port()
+    port = free_port()
 
     def watch(connection: http.client.HTTPConnection) -> tuple[int, int]:
         metrics = scrapes = 0
@@ -146,7 +140,7 @@ def netdata_cost(seconds: float, folder: Path) -> PeerCost:
         If it is not installed or does not start.
     """
     program = _program("netdata", "netdata-core")
-    port = _free_port()
+    port = free_port()
     for name in ("cache", "lib", "log"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     sections = {

@@ -48,7 +48,7 @@ class SensorsPart(ValuesPart):
         super().parse(data)
         row = self.columns.row
         for slot in self.slots:  # what a chip gives for a channel to which nothing is connected
-            if slot is not None and row[slot] in (-128_000, -127_000, 255_500, 2**31 - 1, -(2**31)):
+            if slot >= 0 and row[slot] in (-128_000, -127_000, 255_500, 2**31 - 1, -(2**31)):
                 row[slot] = MISSING
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from reveal_core.collect.columns import Columns
+from reveal_core.collect.columns import Columns, Slots
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
@@ -73,7 +73,7 @@ class InterruptsPart(Part):
         self.cores: list[str] = []
         self.lines: list[Line] = []
         self.totals: list[int] = []
-        self.total_slots: list[int | None] = []
+        self.total_slots = Slots()
         self.cells = 0
         self.cells_left_out = 0
         self.counted: list[Line] = []
@@ -83,10 +83,7 @@ class InterruptsPart(Part):
         """See `Part.parse`."""
         if not self._parse_changes(data):
             self._parse_lines(data)
-        row = self.columns.row
-        for slot, total in zip(self.total_slots, self.totals, strict=True):
-            if slot is not None:
-                row[slot] = total
+        self.columns.put(self.total_slots, self.totals)
 
     def _parse_lines(self, data: bytes) -> None:
         header, _, table = data.partition(b"\n")
@@ -216,7 +213,7 @@ class InterruptsPart(Part):
         shared = Counter(labels)
         self.cells = self.cells_left_out = 0
         self.totals = [0] * len(cores)
-        self.total_slots = [self.add("irq.total", core) for core in self.cores]
+        self.total_slots = Slots(self.add("irq.total", core) for core in self.cores)
         self.lines = []
         for name, label, key, rest in zip(names, labels, keys, rests, strict=True):
             if not name.isdigit():
@@ -231,7 +228,7 @@ class InterruptsPart(Part):
         for line, text in zip(self.lines, texts, strict=True):
             self._parse_line(line, text)
         kept = {slot for line in self.lines for slot in line.slots.values()}
-        self.keep(kept | {slot for slot in self.total_slots if slot is not None})
+        self.keep(kept.union(self.total_slots))
 
     def forget(self) -> None:
         """See `Part.forget`."""

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 
-from reveal_core.collect.columns import Columns
+from reveal_core.collect.columns import Columns, Slots
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources.live import not_live
@@ -137,19 +137,17 @@ class ListenPart(Part):
 
     def __init__(self, file: ListenFile, columns: Columns) -> None:
         super().__init__(file, columns)
-        self.slots = [
+        self.slots = Slots(
             self.add(metric, HOST, 0.01 if metric == "listen.fullest" else 1.0) for metric in self.METRICS
-        ]
+        )
 
     def parse(self, data: tuple[Queue, ...]) -> None:
         """See `Part.parse`."""
         waiting = [length for length, _ in data]
         # The kernel turns connections away once more wait than the limit says: the queue holds one more.
         fullest = max((length * 10_000 // (limit + 1) for length, limit in data if length), default=0)
-        values = (len(data), sum(waiting), max(waiting, default=0), min(fullest, 10_000))
-        for slot, value in zip(self.slots, values, strict=True):
-            if slot is not None:
-                self.columns.row[slot] = value
+        values = [len(data), sum(waiting), max(waiting, default=0), min(fullest, 10_000)]
+        self.columns.put(self.slots, values)
 
 
 class ListenSource(Source):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reveal_core.collect.columns import MISSING, Columns
+from reveal_core.collect.columns import MISSING, Columns, Slots
 from reveal_core.collect.files import HostFile, read_text
 from reveal_core.collect.parts import Part, Readable, integers
 from reveal_core.collect.source import Source
@@ -50,16 +50,14 @@ class RpcPart(Part):
 
     def __init__(self, file: Readable, columns: Columns) -> None:
         super().__init__(file, columns)
-        self.slots = [self.add(metric) for metric in RPC_METRICS]
+        self.slots = Slots(self.add(metric) for metric in RPC_METRICS)
 
     def parse(self, data: bytes) -> None:
         """See `Part.parse`."""
         for line in data.split(b"\n"):
             words = line.split()
             if words[:1] == [b"rpc"] and len(words) > len(RPC_METRICS):
-                for slot, value in zip(self.slots, integers(words[1:4]), strict=True):
-                    if slot is not None:
-                        self.columns.row[slot] = value
+                self.columns.put(self.slots, integers(words[1:4]))
                 return
         raise ValueError("has no line of rpc counts")
 

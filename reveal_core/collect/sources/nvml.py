@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from reveal_core.collect.columns import Columns
+from reveal_core.collect.columns import Columns, Slots
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources.live import BOOT_ID, not_live
@@ -107,20 +107,17 @@ class GpuPart(Part):
     def __init__(self, gpu: Gpu, columns: Columns) -> None:
         super().__init__(gpu, columns)
         self.outputs: object = None
-        self.slots: list[int | None] = []
+        self.slots = Slots()
         self.lost = False
 
     def parse(self, data: Any) -> None:
         """See `Part.parse`."""
         reading: Reading = data
         if reading.outputs is not self.outputs:
-            self.slots = [self.add(*output) for output in reading.outputs]
-            self.keep(slot for slot in self.slots if slot is not None)
+            self.slots = Slots(self.add(*output) for output in reading.outputs)
+            self.keep(self.slots)
             self.outputs = reading.outputs
-        row = self.columns.row
-        for slot, number in zip(self.slots, reading.numbers, strict=True):
-            if slot is not None:
-                row[slot] = number
+        self.columns.put(self.slots, reading.numbers)
         if reading.lost and not self.lost:
             self.columns.failed(f"{self.file.path}: {reading.lost}")
         self.lost = reading.lost is not None
