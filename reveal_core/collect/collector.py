@@ -199,7 +199,7 @@ class Collector:
     def channels(self) -> list[Channel]:
         """The channels that are there now, the collector's own included."""
         channels = [channel for opened in self.opened for channel in opened.source.columns.channels]
-        return channels + self.own.columns.channels + [opened.coverage for opened in self.opened]
+        return channels + self.own.channels + [opened.coverage for opened in self.opened]
 
     @property
     def samples(self) -> int:
@@ -231,7 +231,7 @@ class Collector:
         }
         for opened in self.opened:
             facts = {**facts, **opened.source.facts}
-        blocks = [*(opened.cut() for opened in self.opened), self.own.cut()]
+        blocks = [*(opened.cut() for opened in self.opened), *self.own.cut()]
         batch = Batch(host, boot, sequence, {**facts, "collector": collector}, self.ts, self.mono, blocks)
         self.ts, self.mono = array("q"), array("q")
         self.adopt()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-ROOM = 4096 - 1024
-"""The kernel fills a page with records of a file: a line of another kilobyte would have fitted after this."""
+PAGE = 4096
+"""The kernel fills a page with records of a file before it answers; see `HostFile`."""
 
 
 class HostFile:
@@ -22,19 +22,26 @@ class HostFile:
     whole
         The kernel makes this file in one piece, so a read that leaves room in the buffer has reached its
         end. Files made record by record may answer short where the next record does not fit into the kernel's
-        page; they are read until nothing comes, unless the answer leaves so much of the page free that any
-        record would have fitted.
+        page; they are read until an answer leaves so much of the page free that any record would have fitted.
     size
         First size of the buffer in bytes; it grows with the file.
+    record
+        The longest record that the file may have. To ask once more than needed is dear: the kernel counts
+        everything anew to find that it is at the end.
     """
 
-    __slots__ = ("fd", "path", "size", "whole")
+    __slots__ = ("end", "fd", "path", "record", "size", "whole")
 
-    def __init__(self, path: Path, *, whole: bool = False, size: int = 4096) -> None:
+    def __init__(self, path: Path, *, whole: bool = False, size: int = 4096, record: int = 1024) -> None:
         self.path = path
         self.whole = whole
-        self.size = size
+        self.record = record
         self.fd = -1
+        self._make_room(size)
+
+    def _make_room(self, size: int) -> None:
+        self.size = size
+        self.end = size if self.whole else min(size, PAGE - self.record)  # a shorter answer is the last
 
     def read(self) -> bytes:
         """Return the file's present content.
@@ -48,20 +55,20 @@ class HostFile:
             if self.fd < 0:
                 self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             data = os.pread(self.fd, self.size, 0)
-            if len(data) < self.size and (self.whole or len(data) < ROOM):
+            if len(data) < self.end:
                 return data
-            pieces = []
-            offset = 0
-            while data:
+            pieces = [data]
+            offset = len(data)
+            while len(data) >= self.end:
+                data = os.pread(self.fd, self.size, offset)
                 pieces.append(data)
                 offset += len(data)
-                data = os.pread(self.fd, self.size, offset)
         except OSError:
             self.close()
             raise
         if offset >= self.size:
-            self.size = 2 * offset
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._make_room(2 * offset)
+        return b"".join(pieces)
 
     def close(self) -> None:
         """Close the file; a later read opens it again."""

@@ -113,7 +113,7 @@ class GroupSource(Source):
     The root group repeats the host and is left out, and so is a group that uses neither CPU nor memory.
     """
 
-    rescan_ms: ClassVar[int] = 2000
+    rescan_ms: ClassVar[int] = 5000
 
     def __init__(self, root: Path, columns: Columns) -> None:
         super().__init__(root, columns)
@@ -157,8 +157,11 @@ class GroupSource(Source):
     def rescan(self) -> None:
         """See `Source.rescan`."""
         found: dict[str, Group] = {}
+        walks: dict[str, list[str]] = {}  # controllers may share a hierarchy
         for controller, base in self.hierarchies.items():
-            for name in walk(base, MAX_VISITED):
+            if base not in walks:
+                walks[base] = list(walk(base, MAX_VISITED))
+            for name in walks[base]:
                 found.setdefault(name, Group()).folders[controller] = f"{base}/{name}"
         for name in [name for name in self.groups if name not in found]:
             self._drop(name)

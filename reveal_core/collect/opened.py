@@ -52,8 +52,8 @@ class OpenSource:
     ----------
     late
         Reads that took longer than they may, or whose answer did not come in time.
-    taken_us
-        What the last read took; `MISSING` at a tick without one.
+    worst_us
+        The longest that a read took since somebody last set this to `MISSING`.
     samples
         How many samples were read.
     """
@@ -68,7 +68,7 @@ class OpenSource:
         self.coverage = coverage
         self.block = Block(coverage=coverage)
         self.late = 0
-        self.taken_us = MISSING
+        self.worst_us = MISSING
         self.samples = 0
         self._pending: list[tuple[int, list[Snapshot]]] = []
         self._batch = 1  # until it is known what parsing takes
@@ -97,17 +97,19 @@ class OpenSource:
 
     def sample(self, tick: int, row: int) -> None:
         """Read the source for a row of the segment, if it is due."""
-        self.taken_us = MISSING
         if tick < self.due:
             return
         started = time.perf_counter_ns()
         self._read(row)
         self.plan(tick)
         # What parsing it will take is part of what it costs.
-        self.taken_us = (time.perf_counter_ns() - started) // 1000 + self._parse_us
+        taken_us = (time.perf_counter_ns() - started) // 1000 + self._parse_us
         if len(self._pending) >= self._batch:
             self.settle()
-        self._weigh(self.taken_us)
+        if taken_us > self.worst_us:
+            self.worst_us = taken_us
+        if taken_us > self._slow_us or self._slow or self.stretch > 1:
+            self._weigh(taken_us)
 
     def _read(self, row: int) -> None:
         """Keep what the source's files say now, to be parsed with the next ones."""
@@ -160,7 +162,7 @@ class OpenSource:
             if self._slow >= SLOW_READS and self.stretch < MAX_STRETCH:
                 self.stretch *= 2
                 self._slow = 0
-        elif self._slow or self.stretch > 1:
+        else:
             self._slow = 0
             self._calm += taken_us * 2 < self._slow_us
             if self._calm >= CALM_READS and self.stretch > 1:
@@ -213,7 +215,6 @@ class DetachedSource(OpenSource):
 
     def sample(self, tick: int, row: int) -> None:
         """Collect what has come, record a round that is over, and ask for the next one if it is due."""
-        self.taken_us = MISSING
         if self.asked is None and tick < self.due:
             return
         complete = self.lanes.collect(self.round)
@@ -224,7 +225,7 @@ class DetachedSource(OpenSource):
             samples = self.source.columns.row
             self.block.append(row, samples)
             self.samples += len(samples)
-            self.taken_us = self.lanes.took_us
+            self.worst_us = max(self.worst_us, self.lanes.took_us)
             self.asked = None
         if self.asked is None and tick >= self.due:
             self.source.refresh()

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reveal_core.catalog import load_catalog, load_left_out
+from reveal_core.channels import Channel
 from reveal_core.collect.columns import MISSING, Columns, Slots
 from reveal_core.collect.loop import Tick
 from reveal_core.collect.opened import BATCH, OpenSource
 from reveal_core.collect.segments import Block
 
+SOURCES_MS = 1000
+"""What each source cost is told this often: what it says at every read costs as much as many a source."""
+
 
 class SelfMetrics:
-    """The collector's own columns and block.
+    """The collector's own columns and blocks.
 
     Parameters
     ----------
@@ -30,23 +34,21 @@ class SelfMetrics:
     """
 
     def __init__(self, tick_ms: int, sparse_every: int | None = None) -> None:
-        self.columns = Columns("reveal", tick_ms, load_catalog(), load_left_out())
-        self.block = Block()
+        # A multiple of the sparse grid, so that it is told as often whatever the pace.
+        grid = sparse_every or 1
+        self.every = max(1, -(-SOURCES_MS // (tick_ms * grid))) * grid
+        self.of_ticks = Columns("reveal", tick_ms, load_catalog(), load_left_out())
+        self.of_sources = Columns("reveal", self.every * tick_ms, load_catalog(), load_left_out())
         self.late_ticks = 0
         self.lost_ticks = 0
         self.clock_steps = 0
         self._sparse_every = sparse_every
         names = ["late_ticks", "lost_ticks", "clock_steps", "clock_step", "interval"]
         names += ["sparse_grid"] if sparse_every else []
-        self._of_ticks = Slots(self._slot(name) for name in names)
-        self._of_source: dict[str, tuple[int, int, int]] = {}
-        self._pending: list[tuple[int, list[int], list[tuple[OpenSource, int, int, int]]]] = []
-
-    def _slot(self, metric: str, source: str = "", period_ms: int | None = None) -> int:
-        slot = self.columns.add(f"reveal.{metric}", source, period_ms=period_ms)
-        if slot is None:
-            raise ValueError(f"reveal.{metric} is not in the catalogue")
-        return slot
+        self._tick_slots = Slots(_slot(self.of_ticks, name) for name in names)
+        self._source_slots: dict[str, Slots] = {}
+        self._pending: list[tuple[int, list[int]]] = []
+        self._blocks = (Block(), Block())
 
     def record(self, tick: Tick, row: int, sources: Sequence[OpenSource]) -> None:
         """Note a tick, after its sources were read."""
@@ -62,38 +64,56 @@ class SelfMetrics:
         ]
         if self._sparse_every:
             values.append(int(tick.number % self._sparse_every == 0))
-        read = [(s, s.taken_us, s.late, s.failed) for s in sources if s.taken_us != MISSING]
-        self._pending.append((row, values, read))
+        self._pending.append((row, values))
         if len(self._pending) >= BATCH:
             self.settle()
+        if tick.number % self.every == 0:
+            self._record_sources(row, sources)
+
+    def _record_sources(self, row: int, sources: Sequence[OpenSource]) -> None:
+        for opened in sources:
+            name = opened.source.name
+            slots = self._source_slots.get(name) or self._open(name, opened.period_ms)
+            self.of_sources.put(slots, [opened.worst_us, opened.late, opened.failed])
+            opened.worst_us = MISSING
+        self._blocks[1].append(row, self.of_sources.row)
+
+    def _open(self, name: str, period_ms: int) -> Slots:
+        columns = self.of_sources
+        slots = Slots(
+            (
+                _slot(columns, "read_time", name, max(period_ms, columns.period_ms)),
+                _slot(columns, "late_reads", name),
+                _slot(columns, "failed_reads", name),
+            )
+        )
+        self._source_slots[name] = slots
+        return slots
 
     def settle(self) -> None:
         """Put what was noted into the block; together, for the reason that `BATCH` gives."""
-        own = self.columns.row
-        for row, values, read in self._pending:
-            for slots in self._of_source.values():
-                own[slots[0]] = own[slots[1]] = own[slots[2]] = MISSING
-            self.columns.put(self._of_ticks, values)
-            for opened, taken_us, late, failed in read:
-                slots = self._of_source.get(opened.source.name) or self._open(opened)
-                own[slots[0]], own[slots[1]], own[slots[2]] = taken_us, late, failed
-            self.block.append(row, own)
+        for row, values in self._pending:
+            self.of_ticks.put(self._tick_slots, values)
+            self._blocks[0].append(row, self.of_ticks.row)
         self._pending = []
 
-    def _open(self, opened: OpenSource) -> tuple[int, int, int]:
-        name = opened.source.name
-        slots = (
-            self._slot("read_time", name, opened.period_ms),
-            self._slot("late_reads", name, opened.period_ms),
-            self._slot("failed_reads", name, opened.period_ms),
-        )
-        self._of_source[name] = slots
-        return slots
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels that are there now."""
+        return self.of_ticks.channels + self.of_sources.channels
 
-    def cut(self) -> Block:
+    def cut(self) -> tuple[Block, Block]:
         """Return what was noted since the last cut, and begin anew."""
         self.settle()
-        block = self.block
-        block.seal(self.columns)
-        self.block = Block()
-        return block
+        blocks = self._blocks
+        for block, columns in zip(blocks, (self.of_ticks, self.of_sources), strict=True):
+            block.seal(columns)
+        self._blocks = (Block(), Block())
+        return blocks
+
+
+def _slot(columns: Columns, metric: str, source: str = "", period_ms: int | None = None) -> int:
+    slot = columns.add(f"reveal.{metric}", source, period_ms=period_ms)
+    if slot is None:
+        raise ValueError(f"reveal.{metric} is not in the catalogue")
+    return slot

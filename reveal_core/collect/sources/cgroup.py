@@ -43,7 +43,7 @@ class CgroupSource(GroupSource):
     """CPU time, throttling, memory used and limits met, of each active group."""
 
     name = "cgroup"
-    period_ms = 200  # several files for a few values of each group
+    period_ms = 500  # several files for a few values of each group
 
     def group_parts(self, name: str, group: Group) -> Iterator[Part]:
         """See `GroupSource.group_parts`."""

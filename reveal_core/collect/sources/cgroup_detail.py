@@ -108,8 +108,8 @@ class CgroupDetailSource(GroupSource):
     """Memory by kind, page faults, I/O, tasks and pressure of each active group."""
 
     name = "cgroup_detail"
-    period_ms = 500
-    rescan_ms = 4000
+    period_ms = 1000
+    rescan_ms = 10_000
 
     def group_parts(self, name: str, group: Group) -> Iterator[Part]:
         """See `GroupSource.group_parts`."""

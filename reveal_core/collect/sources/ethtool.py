@@ -9,7 +9,8 @@ from functools import cache, partial
 from importlib.resources import files
 
 from reveal_core.collect.columns import MISSING, Columns
-from reveal_core.collect.hotplug import HotplugSource, MakeParts
+from reveal_core.collect.found import WatchedSource
+from reveal_core.collect.hotplug import MakeParts
 from reveal_core.collect.parts import Part, Readable
 from reveal_core.collect.sources.ethtool_ioctl import Counters, EthtoolFile, Labels
 from reveal_core.collect.sources.link import FOLDER, MAX_DEVICES, cards
@@ -130,7 +131,7 @@ class EthtoolPart(Part):
         return f"{self.interface} ({driver}): {self.read_names} of {len(names)} counters are read{known}"
 
 
-class EthtoolSource(HotplugSource):
+class EthtoolSource(WatchedSource):
     """The drivers' counters of each card in the agent's own network namespace.
 
     A driver may ask the card's firmware, which can stall.
@@ -139,8 +140,11 @@ class EthtoolSource(HotplugSource):
     name = "ethtool"
     period_ms = 1000
     detached = True
-    rescan_ms = 5000
     most = MAX_DEVICES
+
+    def signature(self) -> object:
+        """See `WatchedSource.signature`."""
+        return self.listing(FOLDER)
 
     def probe(self) -> str | None:
         """See `Source.probe`."""

@@ -57,7 +57,7 @@ class HugepagesSource(HotplugSource):
     """
 
     name = "hugepages"
-    period_ms = 1000
+    period_ms = 2000  # a file for each value
     rescan_ms = 30_000
 
     def _pools(self, folder: Path) -> Iterator[tuple[str, int, Path]]:

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from reveal_core.collect.columns import MISSING, Columns
-from reveal_core.collect.hotplug import HotplugSource, MakeParts
+from reveal_core.collect.found import WatchedSource
+from reveal_core.collect.hotplug import MakeParts
 from reveal_core.collect.parts import Part
 from reveal_core.collect.valuefiles import ValueFiles, Values, count
 
@@ -99,7 +100,7 @@ class LinkPart(Part):
             row[slot] = number(value)
 
 
-class LinkSource(HotplugSource):
+class LinkSource(WatchedSource):
     """Speed, carrier and duplex of each card and bond.
 
     Asking for speed and duplex is a call into the driver under a lock that all of networking shares, so it
@@ -107,11 +108,14 @@ class LinkSource(HotplugSource):
     """
 
     name = "link"
-    period_ms = 1000
+    period_ms = 2000
     detached = True
-    rescan_ms = 5000
     most = MAX_DEVICES
     things = "interfaces are there"
+
+    def signature(self) -> object:
+        """See `WatchedSource.signature`."""
+        return self.listing(FOLDER)
 
     def probe(self) -> str | None:
         """See `Source.probe`."""

@@ -43,6 +43,7 @@ class PressureSource(Source):
     """Stall time of the host for CPU, memory, I/O and interrupts."""
 
     name = "pressure"
+    period_ms = 200  # a file for one or two values
 
     def probe(self) -> str | None:
         """See `Source.probe`."""

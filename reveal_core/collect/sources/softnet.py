@@ -41,6 +41,7 @@ class SoftnetSource(Source):
     """Packets processed and dropped by each core."""
 
     name = "softnet"
+    period_ms = 200
 
     def probe(self) -> str | None:
         """See `Source.probe`."""

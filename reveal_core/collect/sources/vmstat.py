@@ -18,7 +18,7 @@ class VmstatSource(Source):
 
     def open(self) -> None:
         """See `Source.open`."""
-        file = HostFile(self.path("proc/vmstat"), size=8192)
+        file = HostFile(self.path("proc/vmstat"), size=8192, record=64)  # lines of a name and a number
         self.parts.append(
             FieldsPart(file, self.columns, lambda name: (f"vmstat.{name.decode('ascii', 'replace')}", 1.0))
         )
