@@ -165,8 +165,8 @@ def collect(
     -------
     dict
         ``host``, ``ticks``, ``late_ticks``, ``lost_ticks``, ``channels``, ``segments`` (keys), ``bytes``,
-        ``cpu_seconds``, ``rss_bytes``, ``samples``, ``spooled`` (segments that wait in the spool) and
-        ``given_up``.
+        ``cpu_seconds``, ``start_cpu_seconds``, ``rss_bytes``, ``samples``, ``spooled`` (segments that wait in
+        the spool) and ``given_up``.
 
     Raises
     ------
@@ -198,6 +198,7 @@ def collect(
         "segments": list(sink.keys),
         "bytes": sink.bytes,
         "cpu_seconds": stats.cpu_seconds,
+        "start_cpu_seconds": stats.start_cpu_seconds,
         "rss_bytes": stats.rss_bytes,
         "samples": stats.samples,
         "spooled": spooled,

@@ -45,7 +45,16 @@ def _show(console: Console, found: dict[str, Any]) -> None:
         f"{found['seconds']:g} s each"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("collector", "channels", "% of a core", "µs CPU/sample", "B/sample", "MiB", "late ticks"):
+    for column in (
+        "collector",
+        "channels",
+        "% of a core",
+        "µs CPU/sample",
+        "B/sample",
+        "MiB",
+        "late ticks",
+        "start, ms",
+    ):
         table.add_column(column, justify="left" if column == "collector" else "right")
     for pace, cost in found["collector"].items():
         table.add_row(
@@ -56,6 +65,7 @@ def _show(console: Console, found: dict[str, Any]) -> None:
             f"{cost['bytes_per_sample']:.2f}",
             f"{cost['resident_mib']:.0f}",
             f"{cost['late_ticks']} of {cost['ticks']}",
+            str(cost["start_cpu_ms"]),
         )
     for name, every in (("node_exporter", "100ms"), ("netdata", "1s")):
         if name in found:
@@ -68,6 +78,7 @@ def _show(console: Console, found: dict[str, Any]) -> None:
                 f"{cost['cpu_us_per_sample']:.2f} ({ratio:.1f} x)",
                 "",
                 f"{cost['resident_mib']:.0f}",
+                "",
                 "",
             )
     console.print(table)

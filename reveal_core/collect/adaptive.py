@@ -30,8 +30,10 @@ SIGNALS: Mapping[str, tuple[tuple[str, ...], float]] = {
 }
 """Signal: the counters that it sums over their instances, and the increase per second that is no move.
 
-All are read at every tick anyway. The floors are those of the catalogue, in the counters' own units.
+All are read every 200 ms anyway. The floors are those of the catalogue, in the counters' own units.
 """
+SIGNAL_SOURCES = frozenset(("stat", "pressure", "vmstat", "netdev", "protocols", "disks"))
+"""The sources that the signals come from. Of other network namespaces, what reaches the host is seen here."""
 
 
 class Signal:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reveal_core.collect.adaptive import DENSE_MS, AdaptivePace
+from reveal_core.collect.adaptive import DENSE_MS, SIGNAL_SOURCES, AdaptivePace
 from reveal_core.collect.collector import Collector, SourceStatus
 from reveal_core.collect.delivery import Delivery
 from reveal_core.collect.facts import boot_id, default_host, host_facts
@@ -37,6 +37,8 @@ class CollectStats:
     cpu_seconds
         User and system time that the process, and children that it started and that have ended, used during
         the run.
+    start_cpu_seconds
+        Those of them that it took to find and open what there is.
     rss_bytes
         Resident memory of the process at the end.
     rows, samples
@@ -51,6 +53,7 @@ class CollectStats:
     lost_ticks: int
     channels: int
     cpu_seconds: float
+    start_cpu_seconds: float
     rss_bytes: int
     rows: int
     samples: int = 0
@@ -146,6 +149,7 @@ def run_collector(
     if not collector.opened:
         reasons = list(collector.absent.values())
         raise UnavailableError(f"{root}: no source is here, the first because {reasons[0]}")
+    started = cpu_seconds()
     if watch is not None:
         watch(collector)
     count = None if duration_s is None else max(1, round(duration_s / interval_s))
@@ -172,8 +176,7 @@ def run_collector(
                 segment_end = max(segment_end, (tick.number // per_segment + 1) * per_segment)
                 collector.sample(tick)
                 if pace and pace.due(tick.boot_ns):
-                    collector.settle()
-                    pace.look([opened.source.columns for opened in collector.opened], tick.boot_ns)
+                    pace.look(collector.latest(SIGNAL_SOURCES), tick.boot_ns)
                 made += 1
                 if delivery.fatal is not None:
                     break
@@ -194,6 +197,7 @@ def run_collector(
         lost_ticks=collector.own.lost_ticks,
         channels=channels,
         cpu_seconds=cpu_seconds() - used_before,
+        start_cpu_seconds=started - used_before,
         rss_bytes=resident_bytes(),
         rows=made,
         samples=collector.samples,

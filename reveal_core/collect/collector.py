@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from array import array
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -215,10 +216,14 @@ class Collector:
             opened.sample(tick.number, row)
         self.own.record(tick, row, self.opened)
 
-    def settle(self) -> None:
-        """Parse whatever was read, so that the sources' rows hold the latest samples."""
-        for opened in self.opened:
+    def latest(self, names: Container[str]) -> list[Columns]:
+        """Return the columns of some sources, with what was read of them parsed: their rows hold the latest
+        samples.
+        """
+        chosen = [opened for opened in self.opened if opened.source.name in names]
+        for opened in chosen:
             opened.settle()
+        return [opened.source.columns for opened in chosen]
 
     def cut(self, host: str, boot: str, sequence: int, facts: dict[str, Any]) -> Batch:
         """Return what was sampled since the last cut, and begin anew."""

@@ -12,13 +12,13 @@ from reveal_core.collect.parts import Part
 from reveal_core.collect.segments import Block
 from reveal_core.collect.source import Source
 
-BATCH = 20
+BATCH = 60
 """So many reads are parsed together.
 
 Between two ticks a machine that works forgets everything about us: parsing one read alone takes three times
 as long as parsing it after another of its kind.
 """
-BURST_US = 10_000
+BURST_US = 3_000
 """A batch is smaller where parsing it would take longer than this."""
 SLOW_SHARE = 0.2
 """A source that takes more than this share of a tick, again and again, is read half as often."""

@@ -49,9 +49,18 @@ class WideHost:
         path.write_text(text, encoding="ascii")
 
     def show(self, frame: dict[str, str]) -> None:
-        """Let the host say what it said at another time; files that are open stay the same files."""
+        """Let the host say what it said at another time; files that are open stay the same files.
+
+        Like the kernel's, they are never seen empty or cut short by who reads them meanwhile.
+        """
         for relative, text in frame.items():
-            self._write(relative, text)
+            path = self.root / relative
+            if not path.exists():
+                self._write(relative, text)
+                continue
+            with path.open("r+b") as file:
+                file.write(text.encode("ascii"))
+                file.truncate()
 
     def step(self) -> None:
         """Let a tick's worth of work happen on every CPU."""

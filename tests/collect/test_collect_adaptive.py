@@ -5,16 +5,24 @@ from __future__ import annotations
 import io
 import itertools
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
-from collect_parts import FakeClock, copy_tree, write
+from collect_parts import HOST_TREE, FakeClock, copy_tree, write
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reveal_core.catalog import load_catalog
-from reveal_core.collect.adaptive import CALM_AFTER_S, CALM_STRIDE, SIGNALS, AdaptivePace, Signal
-from reveal_core.collect.agent import run_collector
+from reveal_core.collect.adaptive import (
+    CALM_AFTER_S,
+    CALM_STRIDE,
+    SIGNAL_SOURCES,
+    SIGNALS,
+    AdaptivePace,
+    Signal,
+)
+from reveal_core.collect.agent import open_sources, run_collector
 from reveal_core.segment import Segment
 
 
@@ -24,6 +32,13 @@ def test_every_signal_is_a_counter_of_the_catalogue() -> None:
         assert floor > 0
         for metric in metrics:
             assert catalog[metric].kind == "counter", metric
+
+
+def test_every_signal_is_read_by_the_sources_that_are_kept_up_to_date() -> None:
+    with closing(open_sources(HOST_TREE)) as collector:
+        read = {channel.metric for channel in collector.channels if channel.source in SIGNAL_SOURCES}
+    for metrics, _ in SIGNALS.values():
+        assert read.issuperset(metrics), metrics
 
 
 class Host(FakeClock):

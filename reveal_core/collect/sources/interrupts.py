@@ -59,9 +59,14 @@ class Line:
 
     def is_even(self) -> bool:
         """Return whether every count stands in a cell of its own width, as it does unless one outgrew it."""
-        text = self.text[len(self.key) :]
-        cells = [text[CELL * n : CELL * (n + 1)].strip() for n in range(len(self.counts))]
-        return all(c.isdigit() and int(c) == n for c, n in zip(cells, self.counts, strict=True))
+        length = CELL * len(self.counts)
+        text = self.text[len(self.key) : len(self.key) + length]
+        if len(text) < length:
+            return False
+        cells = np.frombuffer(text, np.uint8).reshape(-1, CELL)
+        blank, digit = cells == ord(" "), (cells >= ord("0")) & (cells <= ord("9"))
+        ended = digit[:, :-1] & ~digit[:, 1:]  # a number that does not reach its cell's last column
+        return bool(blank[:, 0].all() and digit[:, -1].all() and (blank | digit).all() and not ended.any())
 
 
 class InterruptsPart(Part):
