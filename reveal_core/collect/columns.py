@@ -168,7 +168,10 @@ class Columns:
         return set(self._retired)
 
     def end_segment(self) -> None:
-        """Free the slots of channels that are gone, now that no segment needs them any more."""
+        """Free the slots of channels that are gone, now that no segment needs them any more.
+
+        Free slots at the end go altogether, so that a crowd that has left costs nothing any more.
+        """
         for slot in self._retired:
             column = self.slots[slot]
             if column is not None:
@@ -176,6 +179,11 @@ class Columns:
                 self.slots[slot] = None
                 self._free.append(slot)
         self._retired.clear()
+        while self.slots and self.slots[-1] is None:
+            self.slots.pop()
+            self.row.pop()
+        # The first one is taken first, so that the end can go.
+        self._free = sorted((slot for slot in self._free if slot < len(self.slots)), reverse=True)
 
     @property
     def channels(self) -> list[Channel]:

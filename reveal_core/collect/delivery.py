@@ -72,10 +72,12 @@ class Delivery:
         try:
             while True:
                 batch = self._queue.get()
+                last = batch is None
                 if batch is not None:
                     self.waiting.append(encode_batch(batch))
+                    batch = None  # not to be kept until the next one comes: it is the largest thing there is
                 self._deliver()
-                if batch is None:
+                if last:
                     return
         except Exception as error:  # noqa: BLE001 - the sampling thread raises it
             self.fatal = error

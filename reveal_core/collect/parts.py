@@ -249,10 +249,19 @@ class RowsPart(Part):
     base = 10
     idle_rows = False
     """Whether a row of zeros gets channels too."""
+    most: int | None = None
+    """Most rows with channels, None for all: a host of containers has an interface for each."""
 
     def __init__(self, file: HostFile, columns: Columns) -> None:
         super().__init__(file, columns)
         self.rows: dict[bytes, tuple[list[bytes], Slots]] = {}
+
+    @property
+    def left_out(self) -> int:
+        """Rows without channels although something happened on them, for ``most`` others have some."""
+        return sum(
+            1 for values, slots in self.rows.values() if not slots and any(integers(values, self.base))
+        )
 
     @abstractmethod
     def split(self, data: bytes) -> Iterable[tuple[bytes, list[bytes]]]:
@@ -275,13 +284,20 @@ class RowsPart(Part):
             numbers = integers(values, self.base)
             slots = known[1] if known is not None else _NONE
             if len(slots) != min(len(values), len(self.metrics)) and (self.idle_rows or any(numbers)):
-                slots = self._slots(key, len(values))
+                slots = self._slots(key, len(values)) if slots or self._has_room(found) else _NONE
             numbers += [MISSING] * (len(slots) - len(numbers))  # a row that came short
             self.columns.put(slots, numbers[: len(slots)])
             found[key] = (values, slots)
         if found.keys() != self.rows.keys():
             self.keep({slot for _, slots in found.values() for slot in slots})
         self.rows = found
+
+    def _has_room(self, found: dict[bytes, tuple[list[bytes], Slots]]) -> bool:
+        """Return whether another row may have channels, after those that have any and those just found."""
+        if self.most is None:
+            return True
+        have = {key for rows in (self.rows, found) for key, (_, slots) in rows.items() if slots}
+        return len(have) < self.most
 
     def _slots(self, key: bytes, width: int) -> Slots:
         instance = self.instance(key)

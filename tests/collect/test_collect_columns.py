@@ -41,6 +41,20 @@ def test_a_slot_serves_another_channel_only_after_the_segment(columns: Columns) 
     assert len(columns.row) == 2
 
 
+def test_a_crowd_that_has_left_costs_nothing_any_more(columns: Columns) -> None:
+    first = columns.add("cpu.user", "cpu0")
+    crowd = [columns.add("cpu.user", f"cpu{number}") for number in range(1, 100)]
+    last = columns.add("cpu.user", "cpu100")
+    columns.retire(slot for slot in crowd if slot is not None)
+    columns.end_segment()
+    assert len(columns.row) == 101  # the last one keeps its slot
+    assert last is not None
+    columns.retire([last])
+    columns.end_segment()
+    assert (len(columns.row), len(columns.slots)) == (1, 1)
+    assert [columns.add("cpu.user", "cpu0"), columns.add("cpu.user", "cpu7")] == [first, 1]
+
+
 def test_a_channel_that_comes_back_within_the_segment_is_the_same(columns: Columns) -> None:
     slot = columns.add("cpu.user", "cpu0")
     assert slot is not None

@@ -84,6 +84,14 @@ def test_what_a_sensor_gives_for_nothing_is_missing(tmp_path: Path, text: str) -
     source.close()
 
 
+def test_sensors_that_would_interrupt_every_core_are_left_alone(tmp_path: Path) -> None:
+    device(tmp_path, 0, "amd_energy", energy1_input=123456)
+    device(tmp_path, 1, "k10temp", temp1_input=45000)
+    source = open_source(HwmonSource, tmp_path)
+    assert values(source) == {"thermal.temperature/k10temp:temp1": 45000}
+    source.close()
+
+
 def test_devices_of_one_driver_are_told_apart_by_their_address(tmp_path: Path) -> None:
     for number, bus in ((0, "0000:81:00.0"), (1, "0000:01:00.0")):
         device(tmp_path, number, "nvme", bus, temp1_input=30000 + number, temp1_label="Composite")

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 
 from reveal_core.catalog import load_catalog, load_left_out
 from reveal_core.collect.columns import Columns
+from reveal_core.collect.netlink import HEADER, NLMSG_DONE, NLMSG_ERROR
 from reveal_core.collect.sources.listen import (
-    HEADER,
-    NLMSG_DONE,
-    NLMSG_ERROR,
     SOCK_DIAG_BY_FAMILY,
     ListenFile,
     ListenPart,

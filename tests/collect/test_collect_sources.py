@@ -9,13 +9,14 @@ from collect_parts import HOST_TREE, SHARED, copy_tree, open_source, read, unpac
 
 from reveal_core.catalog import load_catalog
 from reveal_core.collect.agent import open_sources
+from reveal_core.collect.columns import MISSING
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources import SOURCES
 from reveal_core.collect.sources.cpufreq import CpufreqSource
 from reveal_core.collect.sources.disks import DisksSource
 from reveal_core.collect.sources.interrupts import InterruptsSource
 from reveal_core.collect.sources.meminfo import MeminfoSource
-from reveal_core.collect.sources.netdev import NetdevSource
+from reveal_core.collect.sources.netdev import MAX_INTERFACES, NetdevSource
 from reveal_core.collect.sources.numa import NumaSource
 from reveal_core.collect.sources.power import PowerSource
 from reveal_core.collect.sources.pressure import PressureSource
@@ -179,6 +180,29 @@ def test_an_interface_has_channels_from_its_first_packet(tmp_path: Path) -> None
     assert read(source)["net.rx_bytes/eth9"] == 60
     write(root, "proc/net/dev", text)
     assert "net.rx_bytes/eth9" not in read(source)
+    source.close()
+
+
+def test_a_host_with_an_interface_for_each_container_keeps_its_first_ones(tmp_path: Path) -> None:
+    def show(names: list[str], packets: int) -> None:
+        rows = "".join(f"{name}: 60 {packets}{' 0' * 14}\n" for name in names)
+        write(tmp_path, "proc/net/dev", f"Inter-|\n face |\n{rows}")
+
+    def shown(found: dict[str, int | None]) -> list[str]:
+        return [name.partition("/")[2] for name in found if name.startswith("net.rx_packets")]
+
+    names = ["eth0", *(f"veth{number}" for number in range(MAX_INTERFACES + 9))]
+    show(names, 1)
+    source = open_source(NetdevSource, tmp_path)
+    assert shown(values(source)) == names[:MAX_INTERFACES]
+    assert source.notes == [f"10 more interfaces are in use than the {MAX_INTERFACES} that are read"]
+    # Those that go make room for as many of the others.
+    show(["eth0", *names[5:]], 2)
+    show(["eth0", *names[5:]], 3)
+    read(source)
+    show(["eth0", *names[5:]], 4)
+    assert sorted(shown(read(source))) == sorted(["eth0", *names[5 : MAX_INTERFACES + 4]])
+    assert set(source.columns.row) <= {MISSING, 60, 0, 4}
     source.close()
 
 

@@ -18,6 +18,7 @@ from reveal_core.collect.sources.hugepages import HugepagesSource
 from reveal_core.collect.sources.hwmon import HwmonSource
 from reveal_core.collect.sources.infiniband import InfinibandDetailSource, InfinibandSource
 from reveal_core.collect.sources.interrupts import InterruptsSource
+from reveal_core.collect.sources.ipv6 import Ipv6Source
 from reveal_core.collect.sources.link import LinkSource
 from reveal_core.collect.sources.listen import ListenSource
 from reveal_core.collect.sources.lustre import LustreSource
@@ -33,7 +34,9 @@ from reveal_core.collect.sources.perf import PerfSource
 from reveal_core.collect.sources.power import PowerSource
 from reveal_core.collect.sources.pressure import PressureSource
 from reveal_core.collect.sources.protocols import ProtocolsSource
+from reveal_core.collect.sources.qdisc import QdiscSource
 from reveal_core.collect.sources.schedstat import SchedstatSource
+from reveal_core.collect.sources.sockets import SocketsSource
 from reveal_core.collect.sources.sockstat import SockstatSource
 from reveal_core.collect.sources.softirqs import SoftirqsSource
 from reveal_core.collect.sources.softnet import SoftnetSource
@@ -59,12 +62,15 @@ SOURCES: tuple[type[Source], ...] = (
     HugepagesSource,
     EdacSource,
     NetdevSource,
+    QdiscSource,
     LinkSource,
     EthtoolSource,
     InfinibandSource,
     InfinibandDetailSource,
     ProtocolsSource,
     SockstatSource,
+    SocketsSource,
+    Ipv6Source,
     SoftnetSource,
     ConntrackSource,
     ListenSource,

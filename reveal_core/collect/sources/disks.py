@@ -16,9 +16,14 @@ _PARTITION = re.compile(r"((h|s|v|xv)d[a-z]+|(nvme\d+n|mmcblk|nbd)\d+p)\d+")
 """Names of partitions, for a tree that has no /sys/block to ask."""
 
 
+MAX_DISKS = 128
+"""Most disks that are read, in the kernel's order; a host with multipath has several names for each."""
+
+
 class DisksPart(RowsPart):
     """``/proc/diskstats``: whole disks that were ever used; partitions repeat what their disk says."""
 
+    most = MAX_DISKS
     metrics = (
         "disk.reads",
         "disk.reads_merged",
@@ -74,6 +79,12 @@ class DisksSource(Source):
     def probe(self) -> str | None:
         """See `Source.probe`."""
         return self.missing("proc/diskstats")
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Source.notes`."""
+        more = sum(part.left_out for part in self.parts if isinstance(part, DisksPart))
+        return [f"{more} more disks are in use than the {MAX_DISKS} that are read"] if more else []
 
     def open(self) -> None:
         """See `Source.open`."""

@@ -52,6 +52,10 @@ class SensorsPart(ValuesPart):
                 row[slot] = MISSING
 
 
+LEFT_OUT = frozenset(("amd_energy",))
+"""Drivers whose every sensor interrupts the core that it belongs to; powercap tells a package's energy."""
+
+
 class HwmonSource(WatchedSource):
     """``/sys/class/hwmon``: a driver may take a slow bus (I2C), firmware or the device itself (a disk's
     temperature is a command to it) to answer, so each device is read where it can be left waiting.
@@ -90,7 +94,7 @@ class HwmonSource(WatchedSource):
         for entry in sorted(entries, key=lambda path: int(path.name[5:])):
             for folder in (entry, entry / "device"):  # older drivers keep their files with the device
                 files = sensor_files(os.listdir(folder)) if folder.is_dir() else []
-                if files:
+                if files and self._name(folder) not in LEFT_OUT:
                     found[folder] = files
                     break
         return found

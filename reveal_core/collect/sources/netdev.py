@@ -9,6 +9,9 @@ from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import RowsPart
 from reveal_core.collect.source import Source
 
+MAX_INTERFACES = 64
+"""Most interfaces of a namespace that are read, in the kernel's order: cards stand before containers' own."""
+
 
 class NetdevPart(RowsPart):
     """``/proc/net/dev`` of a network namespace.
@@ -21,6 +24,7 @@ class NetdevPart(RowsPart):
         Put before the names of another namespace's interfaces; ``""`` for the agent's own.
     """
 
+    most = MAX_INTERFACES
     metrics = (
         "net.rx_bytes",
         "net.rx_packets",
@@ -64,6 +68,12 @@ class NetdevSource(Source):
     def probe(self) -> str | None:
         """See `Source.probe`."""
         return self.missing("proc/net/dev")
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Source.notes`."""
+        more = sum(part.left_out for part in self.parts if isinstance(part, NetdevPart))
+        return [f"{more} more interfaces are in use than the {MAX_INTERFACES} that are read"] if more else []
 
     def open(self) -> None:
         """See `Source.open`."""
