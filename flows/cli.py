@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from flows.commands import bench, collecting, demo, inspecting, lab, learning, scoring
+from flows.commands import bench, collecting, demo, evaluating, inspecting, lab, learning, scoring
 from flows.environment import prepare_environment
 from reveal_core.errors import RevealError
 
@@ -67,6 +67,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
         scoring.investigate,
         "reveal investigate --host node-17 --start 2026-11-29T20:15Z --end 2026-11-29T20:20Z",
     ),
+    ("evaluate", evaluating.evaluate, "reveal evaluate --dataset smd --data ./smd"),
     ("demo", demo.demo, "reveal demo --full"),
 )
 

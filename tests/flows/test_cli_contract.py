@@ -13,7 +13,7 @@ import pytest
 from flows.cli import app, main
 from reveal_core.errors import UnavailableError
 
-COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo"]
+COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo", "evaluate"]
 LAB_COMMANDS = ["list", "workload", "inject", "clean"]
 
 
