@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -22,6 +22,7 @@ def scored(draw, least=4, most=60):
     return scores, labels
 
 
+@settings(max_examples=30)  # a curve is drawn for each
 @given(scored())
 def test_rising_transforms_of_scores_change_no_ranking_score(case):
     scores, labels = case
@@ -30,12 +31,14 @@ def test_rising_transforms_of_scores_change_no_ranking_score(case):
         assert ranking_scores(transformed, labels, window=4) == plain
 
 
+@settings(max_examples=30)  # a curve is drawn for each
 @given(scored())
 def test_turned_scores_turn_the_auc(case):
     scores, labels = case
     assert ranking_scores(-scores, labels).auc == pytest.approx(1 - ranking_scores(scores, labels).auc)
 
 
+@settings(max_examples=30)  # a curve is drawn for each
 @given(scored())
 def test_a_perfect_ranking_is_one_and_its_reverse_is_the_worst(case):
     noise, labels = case
