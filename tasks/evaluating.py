@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reveal_core.errors import UsageError
 from reveal_core.evaluate.attribution import attribution_scores
-from reveal_core.evaluate.datasets import asd, nab, smd
+from reveal_core.evaluate.datasets import SERIES
 from reveal_core.evaluate.detection import EventScores, RankingScores, event_scores, pooled, ranking_scores
 from reveal_core.evaluate.labelled import LabelledSeries, Segment
 from reveal_core.evaluate.sampled import (
@@ -26,11 +26,6 @@ from reveal_core.evaluate.sampled import (
     score_sampled,
 )
 
-DATASETS: Mapping[str, Callable[[Path], Sequence[LabelledSeries]]] = {
-    "smd": smd.read,
-    "asd": asd.read,
-    "nab": nab.read,
-}
 SCALED = ("smd", "asd")
 """Data sets whose publisher gives metrics from 0 to 1; others are divided by the range of their history."""
 _ALARM = 0.5
@@ -51,7 +46,7 @@ def evaluate(
     Parameters
     ----------
     dataset
-        A key of `DATASETS`.
+        A key of `SERIES`.
     folder
         Where its files are.
     profile
@@ -79,14 +74,14 @@ def evaluate(
     UsageError
         If data set or profile is not known, or a file is missing or damaged.
     """
-    if dataset not in DATASETS:
-        raise UsageError(f"unknown data set {dataset!r}: choose from {', '.join(DATASETS)}")
+    if dataset not in SERIES:
+        raise UsageError(f"unknown data set {dataset!r}: choose from {', '.join(SERIES)}")
     settings = sampled_profile(profile)
     started = time.perf_counter()
     rankings: dict[str, list[RankingScores]] = {}
     events: dict[str, list[EventScores]] = {}
     named: list[tuple[list[str], Segment, dict[str, str | None]]] = []
-    all_series = DATASETS[dataset](Path(folder))
+    all_series = SERIES[dataset](Path(folder))
     for number, series in enumerate(all_series, 1):
         say(f"{series.entity} ({number} of {len(all_series)})")
         unit = np.ones(len(series.metrics)) if dataset in SCALED else _ranges(series)

@@ -14,7 +14,7 @@ from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile, read_text
 from reveal_core.collect.jobs import job_names
 from reveal_core.collect.parts import Part
-from reveal_core.collect.source import Source
+from reveal_core.collect.source import Source, left_out_note
 
 FOLDER = "sys/fs/cgroup"
 MAX_GROUPS = 64
@@ -137,9 +137,7 @@ class GroupSource(Source):
     @property
     def notes(self) -> list[str]:
         """See `Source.notes`."""
-        if not self.left_out:
-            return []
-        return [f"{self.left_out} more groups are active than the {MAX_GROUPS} that are read"]
+        return left_out_note(self.left_out, "groups are active", MAX_GROUPS)
 
     @property
     def facts(self) -> dict[str, Any]:

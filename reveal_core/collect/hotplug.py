@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.parts import Part
-from reveal_core.collect.source import Source
+from reveal_core.collect.source import Source, left_out_note
 
 MakeParts = Callable[[], Iterable[Part]]
 """Makes the parts of a device, called once when the device is found."""
@@ -51,9 +51,7 @@ class HotplugSource(Source):
     @property
     def notes(self) -> list[str]:
         """See `Source.notes`."""
-        if not self.left_out:
-            return []
-        return [f"{self.left_out} more {self.things} than the {self.most} that are read"]
+        return left_out_note(self.left_out, self.things, self.most)
 
     def open(self) -> None:
         """See `Source.open`; the first read finds the devices."""

@@ -12,6 +12,15 @@ from reveal_core.collect.files import why_unreadable
 from reveal_core.collect.parts import Part
 
 
+def left_out_note(count: int, things: str, most: int | None) -> list[str]:
+    """Return the note on what is not read because there is too much of it; none where nothing is left out.
+
+    >>> left_out_note(2, "disks are in use", 128)
+    ['2 more disks are in use than the 128 that are read']
+    """
+    return [f"{count} more {things} than the {most} that are read"] if count > 0 else []
+
+
 def _nothing() -> None:
     """Nothing is left to parse where every read is parsed at once."""
 

@@ -38,6 +38,23 @@ DetectorSpec = tuple[str, str, tuple[tuple[str, Any], ...]]
 """Name, class name and parameters of a detector."""
 
 
+def make_detector(spec: DetectorSpec, seed: int) -> Detector:
+    """Return a detector that is not fitted yet.
+
+    Raises
+    ------
+    UsageError
+        If its class is not known.
+    """
+    name, cls, parameters = spec
+    if cls not in DETECTORS:
+        raise UsageError(f"detector {name}: unknown class {cls!r}: choose from {', '.join(DETECTORS)}")
+    detector = DETECTORS[cls](**dict(parameters))
+    if "random_state" in detector.get_params():
+        detector.set_params(random_state=seed)
+    return detector
+
+
 class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
     """Detectors over scaled features, fused on calibrated tail probabilities.
 
@@ -149,14 +166,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         z = scaler.transform(X)[:, self.kept]
         fitted = []
         for name, cls, parameters in self.detectors:
-            if cls not in DETECTORS:
-                raise UsageError(
-                    f"detector {name}: unknown class {cls!r}: choose from {', '.join(DETECTORS)}"
-                )
-            detector = DETECTORS[cls](**dict(parameters))
-            if "random_state" in detector.get_params():
-                detector.set_params(random_state=self.seed)
-            fitted.append(detector.fit(z))
+            fitted.append(make_detector((name, cls, parameters), self.seed).fit(z))
         return scaler, fitted
 
     def _cross_fit(self, X: Array) -> Array:

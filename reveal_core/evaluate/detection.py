@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from reveal_core.detect.threshold import DAY_S
 from reveal_core.evaluate.labelled import Array, Mask, Span, runs
 from reveal_core.evaluate.vus import WINDOW, vus_pr
 
 MERGE_S = 1800.0
 """Alarms at most this far apart are one: nobody is called twice within half an hour."""
-DAY_S = 86400.0
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,20 @@ before each one, and time is followed: one more detector is fitted anew each day
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reveal_core.detect.base import Array, Detector
+from reveal_core import profiles
+from reveal_core.detect.base import Array
 from reveal_core.detect.calibration import TailCalibration
+from reveal_core.detect.ensemble import DetectorSpec, make_detector
 from reveal_core.detect.following import following_threshold, refitted_scores
-from reveal_core.detect.forest import IsolationForestDetector
 from reveal_core.detect.fusion import fuse
-from reveal_core.detect.mahalanobis import PCAMahalanobisDetector
 from reveal_core.detect.scaling import BandScaler
 from reveal_core.detect.threshold import DAY_S, percentile_threshold
-from reveal_core.detect.zscore import ZScoreDetector
 from reveal_core.errors import UsageError
 from reveal_core.features.trailing import change_against, trailing_mean, trailing_spread
 
@@ -37,18 +35,22 @@ class Member:
 
     Attributes
     ----------
-    name, make
-        What it is called, and how to make one.
+    spec
+        Its name, class and parameters, as profiles have them.
     features
         Which of ``level``, ``spread`` and ``change`` it sees.
     daily
         Fitted anew each day on the days before, not once on the history.
     """
 
-    name: str
-    make: Callable[[int], Detector]
+    spec: DetectorSpec
     features: tuple[str, ...]
     daily: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.spec[0]
 
 
 @dataclass(frozen=True)
@@ -90,26 +92,24 @@ class SampledProfile:
     agreement: int = 0
 
 
+_LEVEL, _SPREAD = ("level",), ("level", "spread")
+_CHANGE = ("level", "spread", "change")
 DEFAULT = SampledProfile(
     "default",
     (
-        Member("zscore", lambda _: ZScoreDetector(), ("level", "spread", "change")),
-        Member("mahalanobis", lambda _: PCAMahalanobisDetector(), ("level", "spread")),
-        Member("mahalanobis_change", lambda _: PCAMahalanobisDetector(), ("level", "spread", "change")),
-        Member("forest", lambda seed: IsolationForestDetector(random_state=seed), ("level", "spread")),
-        Member("mahalanobis_daily", lambda _: PCAMahalanobisDetector(), ("level", "spread"), daily=True),
+        Member(("zscore", "ZScoreDetector", ()), _CHANGE),
+        Member(("mahalanobis", "PCAMahalanobisDetector", ()), _SPREAD),
+        Member(("mahalanobis_change", "PCAMahalanobisDetector", ()), _CHANGE),
+        Member(("forest", "IsolationForestDetector", ()), _SPREAD),
+        Member(("mahalanobis_daily", "PCAMahalanobisDetector", ()), _SPREAD, daily=True),
     ),
 )
 PAPER = SampledProfile(
     "paper",
-    (
-        Member("zscore", lambda _: ZScoreDetector(combine="mean", robust=False, clip=None), ("level",)),
-        Member("mahalanobis", lambda _: PCAMahalanobisDetector(kept=0.95, ridge=1e-9, clip=None), ("level",)),
-        Member("forest", lambda seed: IsolationForestDetector(random_state=seed), ("level",)),
-    ),
+    tuple(Member(spec, _LEVEL) for spec in profiles.PAPER.detectors),
     level_samples=1,
-    percentile=99.0,
-    agreement=2,
+    percentile=profiles.PAPER.percentile,
+    agreement=profiles.PAPER.agreement,
 )
 SAMPLED_PROFILES: tuple[SampledProfile, ...] = (DEFAULT, PAPER)
 """Both the same for every server of every data set."""
@@ -176,7 +176,8 @@ def score_sampled(
         raise UsageError(
             f"{len(history)} samples of history are too few to learn from: {MIN_HISTORY} at least"
         )
-    features, floors = _features(np.vstack([history, test]), per_day, profile)
+    values = np.vstack([history, test])
+    features, floors = _features(values, per_day, profile)
     fitted, first = int(profile.fitted_share * len(history)), len(history)
     scores: dict[str, Array] = {}
     for member in profile.members:
@@ -185,16 +186,21 @@ def score_sampled(
         if member.daily:
             memory = round(profile.memory_days * per_day)
             scores[member.name] = refitted_scores(
-                X, fitted, every=per_day, memory=memory, floors=floor, make=partial(member.make, seed)
+                X,
+                fitted,
+                every=per_day,
+                memory=memory,
+                floors=floor,
+                make=partial(make_detector, member.spec, seed),
             )
         else:
             scaler = BandScaler(floors=floor).fit(X[:fitted])
-            detector = member.make(seed).fit(scaler.transform(X[:fitted]))
+            detector = make_detector(member.spec, seed).fit(scaler.transform(X[:fitted]))
             scores[member.name] = detector.anomaly_score(scaler.transform(X[fitted:]))
     split = first - fitted
     tails = [TailCalibration().fit(score[:split]).log_tail(score) for score in scores.values()]
     scores[FUSED] = fuse(np.column_stack(tails))
-    short = trailing_spread(np.vstack([history, test]), profile.explain_samples)
+    short = trailing_spread(values, profile.explain_samples)
     scaler = BandScaler(floors=floors["spread"]).fit(short[:fitted])
     return SampledScores(
         test={name: score[split:] for name, score in scores.items()},

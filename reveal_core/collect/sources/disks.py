@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import RowsPart
-from reveal_core.collect.source import Source
+from reveal_core.collect.source import Source, left_out_note
 
 _MEMORY = re.compile(r"(ram|loop|fd|sr)\d+")
 """Devices that are no disks: memory, files, floppies, optical drives."""
@@ -84,7 +84,7 @@ class DisksSource(Source):
     def notes(self) -> list[str]:
         """See `Source.notes`."""
         more = sum(part.left_out for part in self.parts if isinstance(part, DisksPart))
-        return [f"{more} more disks are in use than the {MAX_DISKS} that are read"] if more else []
+        return left_out_note(more, "disks are in use", MAX_DISKS)
 
     def open(self) -> None:
         """See `Source.open`."""

@@ -12,6 +12,7 @@ from reveal_core.collect.columns import MISSING
 from reveal_core.collect.files import read_text
 from reveal_core.collect.found import ValuesPart, WatchedSource, one
 from reveal_core.collect.hotplug import MakeParts
+from reveal_core.collect.source import left_out_note
 from reveal_core.collect.valuefiles import ValueFiles, Values
 
 SENSORS = "sys/class/hwmon"
@@ -85,7 +86,7 @@ class HwmonSource(WatchedSource):
     def notes(self) -> list[str]:
         """See `Source.notes`."""
         more = len(self._devices()) - MAX_DEVICES
-        return [f"{more} more devices have sensors than the {MAX_DEVICES} that are read"] if more > 0 else []
+        return left_out_note(more, "devices have sensors", MAX_DEVICES)
 
     def _devices(self) -> dict[Path, list[str]]:
         """Return the files that are read of each device, by its folder."""

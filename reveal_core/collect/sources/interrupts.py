@@ -11,7 +11,7 @@ import numpy.typing as npt
 from reveal_core.collect.columns import Columns, Slots
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import Part
-from reveal_core.collect.source import Source
+from reveal_core.collect.source import Source, left_out_note
 
 FULL_CORES = 16
 """Up to this many cores, a line that ever fired has a channel on each; beyond, only where it fired."""
@@ -255,7 +255,7 @@ class InterruptsSource(Source):
     def notes(self) -> list[str]:
         """See `Source.notes`."""
         left_out = sum(part.cells_left_out for part in self.parts if isinstance(part, InterruptsPart))
-        return [f"{left_out} more lines on cores than the {MAX_CELLS} that are read"] if left_out else []
+        return left_out_note(left_out, "lines on cores", MAX_CELLS)
 
     def open(self) -> None:
         """See `Source.open`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile
 from reveal_core.collect.parts import RowsPart
-from reveal_core.collect.source import Source
+from reveal_core.collect.source import Source, left_out_note
 
 MAX_INTERFACES = 64
 """Most interfaces of a namespace that are read, in the kernel's order: cards stand before containers' own."""
@@ -73,7 +73,7 @@ class NetdevSource(Source):
     def notes(self) -> list[str]:
         """See `Source.notes`."""
         more = sum(part.left_out for part in self.parts if isinstance(part, NetdevPart))
-        return [f"{more} more interfaces are in use than the {MAX_INTERFACES} that are read"] if more else []
+        return left_out_note(more, "interfaces are in use", MAX_INTERFACES)
 
     def open(self) -> None:
         """See `Source.open`."""

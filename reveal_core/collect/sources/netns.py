@@ -13,7 +13,7 @@ from pathlib import Path
 from reveal_core.collect.columns import Columns
 from reveal_core.collect.files import HostFile, read_text
 from reveal_core.collect.parts import Part
-from reveal_core.collect.source import Source
+from reveal_core.collect.source import Source, left_out_note
 from reveal_core.collect.sources.netdev import NetdevPart
 from reveal_core.collect.sources.protocols import FILES, ProtocolsPart
 from reveal_core.collect.sources.sockstat import SockstatPart
@@ -69,11 +69,7 @@ class NetnsSource(Source):
     @property
     def notes(self) -> list[str]:
         """See `Source.notes`."""
-        return (
-            [f"{self.left_out} more namespaces are in use than the {MAX_NAMESPACES} that are read"]
-            if self.left_out
-            else []
-        )
+        return left_out_note(self.left_out, "namespaces are in use", MAX_NAMESPACES)
 
     def open(self) -> None:
         """See `Source.open`."""

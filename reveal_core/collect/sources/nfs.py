@@ -7,7 +7,7 @@ from pathlib import Path
 from reveal_core.collect.columns import MISSING, Columns, Slots
 from reveal_core.collect.files import HostFile, read_text
 from reveal_core.collect.parts import Part, Readable, integers
-from reveal_core.collect.source import Source
+from reveal_core.collect.source import Source, left_out_note
 from reveal_core.collect.valuefiles import LARGEST
 
 RPC = "proc/net/rpc/nfs"
@@ -206,9 +206,7 @@ class NfsSource(Source):
     def notes(self) -> list[str]:
         """See `Source.notes`."""
         left_out = self.mounts.left_out if self.mounts else 0
-        return (
-            [f"{left_out} more NFS mounts are there than the {MAX_MOUNTS} that are read"] if left_out else []
-        )
+        return left_out_note(left_out, "NFS mounts are there", MAX_MOUNTS)
 
     def open(self) -> None:
         """See `Source.open`."""

@@ -16,6 +16,7 @@ from reveal_core.collect.netlink import Netlink, bodies, request
 from reveal_core.collect.parts import Part
 from reveal_core.collect.source import Source
 from reveal_core.collect.sources.live import not_live
+from reveal_core.collect.sources.netdev import MAX_INTERFACES
 
 # linux/rtnetlink.h, linux/pkt_sched.h, linux/gen_stats.h
 NETLINK_ROUTE = 0
@@ -170,10 +171,6 @@ def _name(index: int) -> str:
         return os.fsencode(socket.if_indextoname(index)).decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-MAX_INTERFACES = 64
-"""Most interfaces with channels, in the kernel's order."""
 
 
 class QdiscPart(Part):

@@ -10,10 +10,14 @@ from reveal_core.evaluate.labelled import FaultDay, LabelledSeries, PeerJob
 
 Reader = Callable[[Path], Sequence[LabelledSeries | PeerJob | FaultDay]]
 
-READERS: Mapping[str, Reader] = {
+SERIES: Mapping[str, Callable[[Path], Sequence[LabelledSeries]]] = {
     "smd": smd.read,
     "asd": asd.read,
     "nab": nab.read,
+}
+"""Those of labelled series, on which detection is judged."""
+READERS: Mapping[str, Reader] = {
+    **SERIES,
     "emmy": emmy.read,
     "nezha": nezha.read,
 }

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from reveal_core.errors import UsageError
-from reveal_core.evaluate.datasets.tables import as_array, read_table
+from reveal_core.evaluate.datasets.tables import as_array, matching_files, read_table
 from reveal_core.evaluate.labelled import PeerJob
 
 PERIOD_S = 60.0
@@ -29,10 +29,7 @@ def read(folder: Path) -> list[PeerJob]:
     UsageError
         A file is missing or not as it should be.
     """
-    paths = sorted(folder.glob("job_*.parquet"))
-    if not paths:
-        raise UsageError(f"{folder}: no file job_*.parquet")
-    return [_job(path) for path in paths]
+    return [_job(path) for path in matching_files(folder, "job_*.parquet")]
 
 
 def _job(path: Path) -> PeerJob:

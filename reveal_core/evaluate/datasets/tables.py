@@ -47,9 +47,13 @@ def read_table(path: Path, columns: Sequence[str], numbers: Iterable[str] = ()) 
     return table
 
 
+def _by_numbers(path: Path) -> tuple[list[int], str]:
+    return [int(number) for number in re.findall(r"\d+", path.stem)], path.name
+
+
 def matching_files(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a folder that match, numbers in their names in order of size; at least one."""
-    found = sorted(folder.glob(pattern), key=lambda path: [int(n) for n in re.findall(r"\d+", path.stem)])
+    found = sorted(folder.glob(pattern), key=_by_numbers)
     if not found:
         raise UsageError(f"{folder}: no file {pattern}")
     return found
