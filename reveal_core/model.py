@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from reveal_core.catalog import load_catalog
+from reveal_core.catalog import fingerprint, load_catalog
 from reveal_core.catalog.floors import floor_of
 from reveal_core.detect.base import Array
 from reveal_core.detect.contributions import Excursions
@@ -76,6 +76,8 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         Columns of ``features_`` that the detectors see.
     ensemble_
         Scaler, detectors, calibration and thresholds.
+    catalog_
+        What the catalogue said of the metrics, as `reveal_core.catalog.fingerprint` tells it.
     """
 
     def __init__(self, profile: dict[str, Any], seed: int = 0) -> None:
@@ -116,6 +118,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         self.n_considered_ = len(features)
         self.n_still_ = len(pruned.still)
         self.floors_ = self._floors(alive)
+        self.catalog_ = fingerprint(f.metric.removesuffix(CHANGE_SUFFIX) for f in alive)
         X = raw[:, list(pruned.alive)]
         starts = [f["start"].dt.epoch("ns").to_numpy() for f in frames if f.height]
         self.trained_from_ns_ = int(min(s[0] for s in starts))
@@ -255,7 +258,8 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             "threshold": self.ensemble_.threshold_,
             "threshold_rule": self.ensemble_.threshold_rule_,
             "provisional": self.ensemble_.provisional_,
-            "feature_hash": hashlib.sha256(json.dumps(self.feature_names).encode()).hexdigest()[:16],
+            "feature_hash": _digest(self.feature_names),
+            "catalog": _digest(self.catalog_),
         }
 
     def parameters(self) -> dict[str, str | float | int | bool]:
@@ -286,6 +290,10 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     def contribution_means(self) -> dict[str, float]:
         """Mean share of each metric in the detectors' scores of healthy windows."""
         return dict(self.contribution_means_)
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
 def matrix(frame: pl.DataFrame, features: Sequence[Feature]) -> Array:

@@ -8,6 +8,7 @@ news. This module is read by the collector, so it imports nothing but the standa
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
@@ -140,3 +141,26 @@ def load_catalog() -> dict[str, Metric]:
 def load_left_out() -> dict[str, str]:
     """Return the names that are known and not collected, each with the reason."""
     return {name: why for file in catalog_files() for name, why in file.data.get("left_out", {}).items()}
+
+
+def fingerprint(metrics: Iterable[str]) -> dict[str, str]:
+    """Return what the catalogue says of some metrics, in short: a model is only valid for the same meaning.
+
+    Returns
+    -------
+    dict
+        By metric ``kind unit scale marks``: the kind, the unit that people see, what an increase is
+        multiplied with, and the marks ``event`` and ``stock``. A metric that the catalogue lacks (a derived
+        one, a stock's change) is left out.
+
+    >>> fingerprint(["meminfo.Cached", "no.such.metric"])
+    {'meminfo.Cached': 'gauge B 1 stock'}
+    """
+    catalog = load_catalog()
+    known = (catalog[name] for name in sorted(set(metrics)) if name in catalog)
+    return {m.name: _meaning(m) for m in known}
+
+
+def _meaning(metric: Metric) -> str:
+    marks = [mark for mark in ("event", "stock") if getattr(metric, mark)]
+    return " ".join([metric.kind, metric.physical_unit or "1", f"{metric.rate_scale:g}", *marks])
