@@ -29,8 +29,8 @@ SHARES = ("event_recall", "event_recall_pooled", "normal_flagged")
 
 
 def evaluate(
-    dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="smd, asd or nab.")],
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder with its files.")],
+    dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="smd, asd or nab.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder with its files.")] = None,
     profile: options.Profile = None,
     budget: Annotated[
         float, typer.Option("--budget", min=0.01, metavar="N", help="False alarms per host and day.")
@@ -47,6 +47,8 @@ def evaluate(
     json: options.Json = False,
 ) -> None:
     """Score a labelled data set and judge each detector and their fusion by labels they never saw."""
+    if dataset is None or data is None:
+        raise UsageError("nothing to evaluate: give --dataset NAME and --data DIR")
     with progress("Reading") as say:
         from tasks.evaluating import evaluate as run
 

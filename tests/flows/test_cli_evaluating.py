@@ -67,6 +67,8 @@ def test_every_detector_stands_beside_the_fusion(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ([], "nothing to evaluate: give --dataset NAME and --data DIR"),
+        (["--dataset", "asd"], "nothing to evaluate"),
         (["--dataset", "mnist", "--data", "."], "unknown data set 'mnist': choose from smd, asd, nab"),
         (["--dataset", "asd", "--data", "/nowhere"], "/nowhere"),
         (["--dataset", "asd", "--data", ".", "--profile", "x"], "unknown profile 'x'"),
