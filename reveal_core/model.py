@@ -26,7 +26,7 @@ from reveal_core.features.pruning import prune
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.profiles import profile_from
 from reveal_core.scores import Scores
-from reveal_core.windows import Feature, Windows
+from reveal_core.windows import COVERAGE, Feature, Windows
 
 MIN_WINDOWS = 30
 """Fewer healthy windows than this cannot be split into blocks that each say something."""
@@ -52,7 +52,8 @@ def select(features: Sequence[Feature], exclude: Sequence[str]) -> list[Feature]
     return [
         f
         for f in features
-        if not any(fnmatchcase(f.metric, pattern) for pattern in exclude)
+        if f.metric != COVERAGE
+        and not any(fnmatchcase(f.metric, pattern) for pattern in exclude)
         and (f.metric.endswith(CHANGE_SUFFIX) or not is_stock(f.metric))
     ]
 

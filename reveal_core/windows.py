@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+COVERAGE = "telemetry.coverage"
+"""Metric of the features that tell, by source, how much of what was due was delivered, 0 to 1."""
+
 
 @dataclass(frozen=True)
 class Feature:

@@ -1,33 +1,53 @@
 """Statistics of every channel over windows on a fixed grid, and their roll-up across instances.
 
-Partial sums are computed once per stride and combined, so the cost does not grow with window over stride.
+Sums are made once per stride and joined, so the cost does not grow with window over stride.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 import polars as pl
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from reveal_core.channels import Channel
 from reveal_core.errors import UsageError
+from reveal_core.features.coverage import delivered, source_coverage
+from reveal_core.features.strides import SUMS, Layout, State, lay_out, slide, statistic_of, stride_sums
 from reveal_core.telemetry import Series
-from reveal_core.windows import Feature, Windows
+from reveal_core.windows import COVERAGE, Feature, Windows
 
-STATISTICS = ("level", "spread", "minimum", "maximum", "trend", "roughness")
+STATISTICS = tuple(SUMS)
 """Mean, standard deviation, minimum, maximum, slope per second, mean absolute step."""
 
 Array = NDArray[np.float64]
 
+_NOT_SAMPLED = ("derived", "reveal")
+"""Made from other channels, and what the collector says of itself."""
+
 
 @dataclass(frozen=True)
 class ChannelWindows:
-    """Statistics per channel: ``values[statistic]`` is (n_windows, n_channels), NaN without samples."""
+    """Statistics per channel.
+
+    Attributes
+    ----------
+    host
+        The host's label.
+    start_ns, window_ns
+        Start of each window, ns since the epoch, shape (n_windows,), and the length of all.
+    coverage
+        Share of the expected rows that a window has, shape (n_windows,).
+    channels
+        In order.
+    values
+        By statistic, shape (n_channels, n_windows), NaN without samples.
+    sources
+        By source, the share of its expected samples that a window has, shape (n_windows,).
+    """
 
     host: str
     start_ns: NDArray[np.int64]
@@ -35,49 +55,63 @@ class ChannelWindows:
     coverage: Array
     channels: tuple[Channel, ...]
     values: dict[str, Array]
+    sources: dict[str, Array]
 
 
-def _grid(window_s: float, stride_s: float) -> tuple[int, int, int]:
+@dataclass(frozen=True)
+class _Grid:
+    """Strides from ``first`` on, ``count`` of them, and windows of ``width`` strides."""
+
+    stride_ns: int
+    width: int
+    first: int
+    count: int
+
+    @property
+    def windows(self) -> int:
+        return max(0, self.count - self.width + 1)
+
+    @property
+    def stride_s(self) -> float:
+        return self.stride_ns / 1e9
+
+
+def _grid(window_s: float, stride_s: float, first_ns: int, last_ns: int) -> _Grid:
     stride_ns = round(stride_s * 1e9)
     window_ns = round(window_s * 1e9)
     if stride_ns <= 0 or window_ns < stride_ns or window_ns % stride_ns:
         raise UsageError(f"a window of {window_s} s is not a whole number of strides of {stride_s} s")
-    return stride_ns, window_ns, window_ns // stride_ns
+    first = -(-first_ns // stride_ns)
+    return _Grid(stride_ns, window_ns // stride_ns, first, max(0, last_ns // stride_ns - first))
 
 
-def _partials(
-    series: Series, names: Sequence[str], stride_ns: int, statistics: Sequence[str], centre: Array
-) -> pl.DataFrame:
-    """Sums per stride of centred values; one row per stride that has a row at all."""
-    ns = pl.col("ts").dt.epoch("ns")
-    frame = series.frame.with_columns((ns // stride_ns).alias("__bucket"))
-    if "trend" in statistics:
-        # Time within the stride in seconds, for the slope.
-        frame = frame.with_columns(((ns % stride_ns) / 1e9).alias("__t"))
-    aggregates: list[pl.Expr] = [pl.len().cast(pl.Float64).alias("__rows")]
-    for index, name in enumerate(names):
-        value = pl.col(name) - float(centre[index])
-        aggregates.append(value.count().cast(pl.Float64).alias(f"n{index}"))
-        aggregates.append(value.sum().alias(f"s{index}"))
-        if "spread" in statistics:
-            aggregates.append((value * value).sum().alias(f"q{index}"))
-        if "minimum" in statistics:
-            aggregates.append(value.min().alias(f"l{index}"))
-        if "maximum" in statistics:
-            aggregates.append(value.max().alias(f"h{index}"))
-        if "roughness" in statistics:
-            aggregates.append(pl.col(f"__step{index}").sum().alias(f"r{index}"))
-            aggregates.append(pl.col(f"__step{index}").count().cast(pl.Float64).alias(f"m{index}"))
-        if "trend" in statistics:
-            present = pl.when(pl.col(name).is_not_null()).then(pl.col("__t"))
-            aggregates.append(present.sum().alias(f"t{index}"))
-            aggregates.append((present * present).sum().alias(f"u{index}"))
-            aggregates.append((present * value).sum().alias(f"x{index}"))
-    if "roughness" in statistics:
-        frame = frame.with_columns(
-            pl.col(name).diff().abs().alias(f"__step{index}") for index, name in enumerate(names)
-        )
-    return frame.group_by("__bucket", maintain_order=True).agg(aggregates).sort("__bucket")
+class _Layouts:
+    """Layouts of channels, and the sums of times over windows; channels with the same gaps share both."""
+
+    def __init__(self, grid: _Grid, times_ns: NDArray[np.int64], *, trend: bool) -> None:
+        self.grid = grid
+        self.strides = times_ns // grid.stride_ns - grid.first
+        self.inside = (self.strides >= 0) & (self.strides < grid.count)
+        self.seconds = (times_ns % grid.stride_ns) / 1e9
+        self.trend = trend
+        self._known: dict[bytes, tuple[Layout, State]] = {}
+        self._delivered: dict[tuple[int, float], Array] = {}
+
+    def of(self, present: NDArray[np.bool_]) -> tuple[Layout, State]:
+        """Return the layout of the rows that are present, all of them within the grid."""
+        key = present.tobytes()
+        if key not in self._known:
+            layout = lay_out(self.strides[present], self.seconds[present], self.grid.count, trend=self.trend)
+            self._known[key] = layout, slide(layout.times, self.grid.width, self.grid.stride_s)
+        return self._known[key]
+
+    def delivered(self, layout: Layout, period_s: float) -> Array:
+        """Return the share of samples due that channels of a layout and period delivered."""
+        key = id(layout), period_s
+        if key not in self._delivered:
+            counts, grid = layout.times["n"], self.grid
+            self._delivered[key] = delivered(counts, grid.width, grid.stride_s, period_s)
+        return self._delivered[key]
 
 
 def channel_windows(
@@ -114,111 +148,76 @@ def channel_windows(
     unknown = [s for s in statistics if s not in STATISTICS]
     if unknown:
         raise UsageError(f"unknown statistics {unknown}: choose from {', '.join(STATISTICS)}")
-    stride_ns, window_ns, width = _grid(window_s, stride_s)
+    times = series.frame["ts"].dt.epoch("ns").to_numpy()
+    first_ns = _ns(start) if start is not None else (int(times[0]) if len(times) else 0)
+    last_ns = _ns(end) if end is not None else (int(times[-1]) + round(period_s * 1e9) if len(times) else 0)
+    grid = _grid(window_s, stride_s, first_ns, last_ns)
     channels = tuple(series.channels[c] for c in series.frame.columns if c != "ts")
-    names = [c.name for c in channels]
-    means = series.frame.select(pl.col(n).mean() for n in names) if names else pl.DataFrame()
-    centre = np.array(
-        [v if v is not None else 0.0 for v in (means.row(0) if names else ())], dtype=np.float64
+    values = {s: np.full((len(channels), grid.windows), np.nan) for s in statistics}
+    sampled: list[Channel] = []
+    shares: list[Array] = []
+    layouts = _Layouts(grid, times, trend="trend" in statistics)
+    rows = np.zeros(grid.windows)
+    if grid.windows and len(times):
+        rows = layouts.of(layouts.inside)[1]["n"]
+        for index, channel in enumerate(channels):
+            column = series.frame[channel.name].to_numpy()
+            present = layouts.inside & ~np.isnan(column)
+            layout, sums_of_times = layouts.of(present)
+            samples = column[present]
+            centre = float(samples.mean()) if len(samples) else 0.0
+            sums = stride_sums(samples - centre, layout, statistics)
+            sums = slide(sums, grid.width, grid.stride_s)
+            for statistic in statistics:
+                values[statistic][index] = statistic_of(statistic, sums_of_times, sums, centre)
+            if channel.period_ms > 0 and channel.source not in _NOT_SAMPLED:
+                sampled.append(channel)
+                shares.append(layouts.delivered(layout, channel.period_ms / 1000.0))
+    return ChannelWindows(
+        host=series.host,
+        start_ns=(grid.first + np.arange(grid.windows, dtype=np.int64)) * grid.stride_ns,
+        window_ns=grid.stride_ns * grid.width,
+        coverage=np.minimum(rows / max(1.0, round(window_s / period_s)), 1.0),
+        channels=channels,
+        values=values,
+        sources=source_coverage(sampled, shares),
     )
-    times = series.frame["ts"].dt.epoch("ns")
-    first_ns = _ns(start) if start is not None else (times[0] if len(times) else 0)
-    last_ns = _ns(end) if end is not None else (times[-1] + round(period_s * 1e9) if len(times) else 0)
-    first = -(-first_ns // stride_ns)
-    count = last_ns // stride_ns - first
-    n_windows = max(0, count - width + 1)
-    empty = {s: np.full((n_windows, len(names)), np.nan) for s in statistics}
-    starts = (first + np.arange(n_windows, dtype=np.int64)) * stride_ns
-    if n_windows == 0 or not len(times):
-        return ChannelWindows(series.host, starts, window_ns, np.zeros(n_windows), channels, empty)
-
-    partial = _partials(series, names, stride_ns, statistics, centre)
-    grid = pl.DataFrame({"__bucket": np.arange(first, first + count, dtype=np.int64)})
-    partial = grid.join(partial, on="__bucket", how="left", maintain_order="left")
-
-    def column(prefix: str, missing: float) -> Array:
-        picked = partial.select(pl.col(f"{prefix}{i}").fill_null(missing) for i in range(len(names)))
-        return np.ascontiguousarray(picked.to_numpy().astype(np.float64))
-
-    def total(values: Array) -> Array:
-        return np.asarray(sliding_window_view(values, width, axis=0).sum(axis=-1))
-
-    n = total(column("n", 0.0))
-    sums = total(column("s", 0.0))
-    some = n > 0
-    safe = np.where(some, n, 1.0)
-    mean = sums / safe
-    values: dict[str, Array] = {}
-    for statistic in statistics:
-        if statistic == "level":
-            result = mean + centre
-        elif statistic == "spread":
-            squares = total(column("q", 0.0))
-            result = np.sqrt(np.maximum(squares / safe - mean * mean, 0.0))
-        elif statistic == "minimum":
-            lows = column("l", np.inf)
-            result = sliding_window_view(lows, width, axis=0).min(axis=-1) + centre
-        elif statistic == "maximum":
-            highs = column("h", -np.inf)
-            result = sliding_window_view(highs, width, axis=0).max(axis=-1) + centre
-        elif statistic == "roughness":
-            steps = total(column("m", 0.0))
-            result = total(column("r", 0.0)) / np.where(steps > 0, steps, 1.0)
-        else:
-            result = _trend(column, total, n, sums, width, stride_ns / 1e9)
-        values[statistic] = np.where(some, result, np.nan)
-    rows = total(partial.select(pl.col("__rows").fill_null(0.0)).to_numpy().astype(np.float64))[:, 0]
-    coverage = np.minimum(rows / max(1.0, round(window_s / period_s)), 1.0)
-    return ChannelWindows(series.host, starts, window_ns, coverage, channels, values)
-
-
-def _trend(
-    column: Callable[[str, float], Array],
-    total: Callable[[Array], Array],
-    n: Array,
-    sums: Array,
-    width: int,
-    stride_s: float,
-) -> Array:
-    """Least-squares slope per second: (n·Σtx - Σt·Σx) / (n·Σt² - (Σt)²), with t from the window's start."""
-    bucket_n, bucket_s = column("n", 0.0), column("s", 0.0)
-    bucket_t, bucket_u, bucket_x = column("t", 0.0), column("u", 0.0), column("x", 0.0)
-    shape = (total(bucket_n)).shape
-    t, u, x = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    for k in range(width):
-        rows = slice(k, k + shape[0])
-        offset = k * stride_s
-        t += bucket_t[rows] + offset * bucket_n[rows]
-        u += bucket_u[rows] + 2 * offset * bucket_t[rows] + offset**2 * bucket_n[rows]
-        x += bucket_x[rows] + offset * bucket_s[rows]
-    below = n * u - t * t
-    return np.where(below > 1e-9, (n * x - t * sums) / np.where(below > 1e-9, below, 1.0), 0.0)
 
 
 def _ns(time: datetime) -> int:
     return round(time.timestamp() * 1e6) * 1000
 
 
-def _frame(windows: ChannelWindows, columns: dict[str, Array]) -> pl.DataFrame:
+def _windows(windows: ChannelWindows, features: Sequence[Feature], columns: Sequence[Array]) -> Windows:
+    """Return features as a frame, with the coverage of each source behind them."""
     start = pl.Series("start", windows.start_ns).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
     end = pl.Series("end", windows.start_ns + windows.window_ns).cast(pl.Datetime("ns"))
     head = [start, end.dt.replace_time_zone("UTC"), pl.Series("coverage", windows.coverage)]
-    body = [pl.Series(name, values).fill_nan(None) for name, values in columns.items()]
-    return pl.DataFrame([*head, *body])
+    every = [*features, *(_coverage_feature(windows, source) for source in windows.sources)]
+    values = [*columns, *windows.sources.values()]
+    body = [pl.Series(f.name, column).fill_nan(None) for f, column in zip(every, values, strict=True)]
+    return Windows(windows.host, pl.DataFrame([*head, *body]), tuple(every))
+
+
+def _coverage_feature(windows: ChannelWindows, source: str) -> Feature:
+    """Return the feature of a source's coverage; it belongs to the subsystem of most of its channels."""
+    of_source = [channel.subsystem for channel in windows.channels if channel.source == source]
+    subsystem = max(sorted(set(of_source)), key=of_source.count)
+    return Feature(f"{COVERAGE}/{source}:level", COVERAGE, source, "level", subsystem, "")
 
 
 def instance_space(windows: ChannelWindows) -> Windows:
     """Return every channel by itself (profile ``paper``, and drill-down)."""
-    columns: dict[str, Array] = {}
+    columns: list[Array] = []
     features: list[Feature] = []
     for statistic, values in windows.values.items():
-        for index, channel in enumerate(windows.channels):
+        for channel, column in zip(windows.channels, values, strict=True):
             name = f"{channel.name}:{statistic}"
-            columns[name] = values[:, index]
+            columns.append(column)
             features.append(
                 Feature(name, channel.metric, channel.instance, statistic, channel.subsystem, channel.unit)
             )
-    return Windows(windows.host, _frame(windows, columns), tuple(features))
+    return _windows(windows, features, columns)
 
 
 def roll_up_space(windows: ChannelWindows) -> Windows:
@@ -230,29 +229,30 @@ def roll_up_space(windows: ChannelWindows) -> Windows:
     by_metric: dict[str, list[int]] = {}
     for index, channel in enumerate(windows.channels):
         by_metric.setdefault(channel.metric, []).append(index)
-    columns: dict[str, Array] = {}
+    columns: list[Array] = []
     features: list[Feature] = []
     for metric, indexes in by_metric.items():
         channel = windows.channels[indexes[0]]
         for statistic, values in windows.values.items():
-            block = values[:, indexes]
+            block = values[indexes]
             if not channel.instance:
-                parts = {"value": block[:, 0]}
+                parts = {"value": block[0]}
             else:
                 parts = _parts(block, imbalance=statistic == "level")
             for part, column in parts.items():
                 name = f"{metric}:{part}:{statistic}"
-                columns[name] = column
+                columns.append(column)
                 features.append(Feature(name, metric, part, statistic, channel.subsystem, channel.unit))
-    return Windows(windows.host, _frame(windows, columns), tuple(features))
+    return _windows(windows, features, columns)
 
 
 def _parts(block: Array, *, imbalance: bool) -> dict[str, Array]:
+    """Return the parts of a metric from its instances, shape (n_instances, n_windows)."""
     present = ~np.isnan(block)
-    count = present.sum(axis=1)
+    count = present.sum(axis=0)
     nothing = count == 0
-    mean = np.where(present, block, 0.0).sum(axis=1) / np.maximum(count, 1)
-    highest = np.where(present, block, -np.inf).max(axis=1)
+    mean = np.where(present, block, 0.0).sum(axis=0) / np.maximum(count, 1)
+    highest = np.where(present, block, -np.inf).max(axis=0)
     mean = np.where(nothing, np.nan, mean)
     highest = np.where(nothing, np.nan, highest)
     parts = {"mean": mean, "max": highest}
