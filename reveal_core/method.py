@@ -97,15 +97,31 @@ def analyse(
     UsageError
         If the model expects other features than the host has.
     """
-    profile = profile_from(model.profile)
     series = build_series(telemetry)
-    windows = build_windows(series, profile, start, end)
+    return analyse_windows(model, series, build_windows(series, profile_from(model.profile), start, end))
+
+
+def analyse_windows(model: RevealModel, series: Series, windows: Windows) -> Analysis:
+    """Return scores and incidents of a host whose windows are there already.
+
+    Parameters
+    ----------
+    model
+        Of hosts of its kind.
+    series, windows
+        From `build_series` and `build_windows`, with the settings that the model was fitted with.
+
+    Raises
+    ------
+    UsageError
+        If the model expects other features than the host has.
+    """
     scores = model.score_windows(windows)
-    incidents = build_incidents(scores, model.excursions(windows), series, profile)
+    incidents = build_incidents(scores, model.excursions(windows), series, profile_from(model.profile))
     notes = []
     if model.ensemble_.provisional_:
         notes.append(
             f"The alarm rate is provisional: the model learned from {model.history_s / 60:.0f} minutes, "
             f"and a budget per day needs a day; the threshold is {model.ensemble_.threshold_rule_}."
         )
-    return Analysis(telemetry.host, series, windows, scores, incidents, tuple(notes))
+    return Analysis(series.host, series, windows, scores, incidents, tuple(notes))
