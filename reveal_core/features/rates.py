@@ -32,7 +32,20 @@ def metric_of(channel: Channel, catalog: Mapping[str, Metric]) -> Metric:
     )
 
 
-def counter_rate(values: pl.Expr, seconds: pl.Expr, metric: Metric) -> pl.Expr:
+def _since_last(values: pl.Expr, seconds: pl.Expr, *, whole: bool) -> tuple[pl.Expr, pl.Expr]:
+    """Return the last sample that is present before each row, and the time since it.
+
+    ``whole`` says that no sample is missing: the last one is then that of the row before.
+    """
+    if whole:
+        return values.shift(1), seconds.diff()
+    return (
+        values.forward_fill().shift(1),
+        seconds - pl.when(values.is_not_null()).then(seconds).forward_fill().shift(1),
+    )
+
+
+def counter_rate(values: pl.Expr, seconds: pl.Expr, metric: Metric, *, whole: bool = False) -> pl.Expr:
     """Return the rate of a cumulative counter in the metric's physical unit.
 
     The increase since the last sample that is present, over the time since then, so a lost sample loses no
@@ -47,9 +60,10 @@ def counter_rate(values: pl.Expr, seconds: pl.Expr, metric: Metric) -> pl.Expr:
         Time of each row in seconds, on a clock that does not step.
     metric
         Its entry in the catalogue: width, whether it dips, and the scale of its rate.
+    whole
+        No sample is missing, which is told faster.
     """
-    last = values.forward_fill().shift(1)
-    elapsed = seconds - pl.when(values.is_not_null()).then(seconds).forward_fill().shift(1)
+    last, elapsed = _since_last(values, seconds, whole=whole)
     increase = values - last
     if metric.bits == 32:
         wrapped = increase + 2**32
@@ -76,33 +90,49 @@ def physical_series(telemetry: Telemetry) -> Series:
     Intervals come from ``mono``, and each boot is taken by itself in the order of ``mono``, so neither a step
     of the wall clock nor a reboot makes a rate. The first sample of a counter has none.
     """
+    frame = telemetry.frame
+    boots = frame.partition_by(BOOT_COLUMN) if BOOT_COLUMN in frame.columns else [frame]
+    rates = pl.concat([_physical_frame(boot.sort("mono"), telemetry.channels) for boot in boots]).sort("ts")
+    return Series(telemetry.host, rates, _physical_channels(telemetry), telemetry.facts)
+
+
+def _physical_channels(telemetry: Telemetry) -> dict[str, Channel]:
     catalog = load_catalog()
-    seconds = pl.col("mono").cast(pl.Float64) / 1e9
-    expressions: list[pl.Expr] = [pl.col("ts")]
     channels: dict[str, Channel] = {}
     for name, channel in telemetry.channels.items():
         if name not in telemetry.frame.columns:
             continue
         metric = metric_of(channel, catalog)
         channels[name] = replace(channel, unit=metric.physical_unit)
-        if channel.kind == "counter":
-            expressions.append(counter_rate(pl.col(name), seconds, metric).alias(name))
-            continue
-        value = pl.col(name).cast(pl.Float64)
-        expressions.append(value)
-        if metric.stock:
+        if metric.stock and channel.kind != "counter":
             change = f"{channel.metric}{CHANGE_SUFFIX}"
             derived = channel_name(change, channel.instance)
             channels[derived] = replace(
                 channel, name=derived, metric=change, unit=f"{channel.unit}/s", source="derived"
             )
+    return channels
+
+
+def _physical_frame(boot: pl.DataFrame, channels: Mapping[str, Channel]) -> pl.DataFrame:
+    """Return the physical values of one boot, in order of ``mono``."""
+    catalog = load_catalog()
+    seconds = pl.col("__seconds")
+    expressions: list[pl.Expr] = [pl.col("ts")]
+    for name, channel in channels.items():
+        if name not in boot.columns:
+            continue
+        metric = metric_of(channel, catalog)
+        whole = boot[name].null_count() == 0
+        if channel.kind == "counter":
+            expressions.append(counter_rate(pl.col(name), seconds, metric, whole=whole).alias(name))
+            continue
+        value = pl.col(name).cast(pl.Float64)
+        expressions.append(value)
+        if metric.stock:
+            derived = channel_name(f"{channel.metric}{CHANGE_SUFFIX}", channel.instance)
             # Only between samples that are present: a slowly sampled gauge has null rows in between.
-            last = value.forward_fill().shift(1)
-            elapsed = seconds - pl.when(value.is_not_null()).then(seconds).forward_fill().shift(1)
+            last, elapsed = _since_last(value, seconds, whole=whole)
             expressions.append(
                 pl.when(elapsed > 0).then((value - last) / elapsed).otherwise(None).alias(derived)
             )
-    frame = telemetry.frame
-    boots = frame.partition_by(BOOT_COLUMN) if BOOT_COLUMN in frame.columns else [frame]
-    rates = pl.concat([boot.sort("mono").select(expressions) for boot in boots]).sort("ts")
-    return Series(telemetry.host, rates, channels, telemetry.facts)
+    return boot.with_columns((pl.col("mono").cast(pl.Float64) / 1e9).alias("__seconds")).select(expressions)

@@ -46,6 +46,21 @@ def test_no_rate_is_negative(values):
     assert all(r is None or r >= 0 for r in rates(values))
 
 
+@given(
+    st.lists(st.one_of(st.integers(0, 100), st.integers(2**31, 2**33)), min_size=1, max_size=50),
+    st.booleans(),
+    st.sampled_from([32, 64]),
+)
+def test_without_gaps_the_short_way_gives_the_same(values, dips, bits):
+    metric = Metric(
+        name="x", subsystem="cpu", kind="counter", unit="events", description="x", dips=dips, bits=bits
+    )
+    frame = pl.DataFrame({"v": pl.Series(values, dtype=pl.Int64), "t": [0.1 * i for i in range(len(values))]})
+    ways = [counter_rate(pl.col("v"), pl.col("t"), metric, whole=whole) for whole in (False, True)]
+    long, short = (frame.select(way.alias("r"))["r"] for way in ways)
+    assert long.equals(short)
+
+
 def test_a_reset_gives_a_gap_and_starts_anew():
     assert rates([1000, 1010, 3, 13]) == [None, pytest.approx(100.0), None, pytest.approx(100.0)]
 
