@@ -1,0 +1,213 @@
+"""Recall, delay and attribution on a fleet's own telemetry, without labels.
+
+Perturbations of known kind, size, place and time are written into recorded telemetry, and the method is
+judged by what it makes of them. They are no real faults: a real one moves many signals in its own way, and
+most of these move one. So the figures compare settings and models with each other, on the telemetry that
+they are meant for; they are no promise of a recall in operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from reveal_core.evaluate.injected_plan import DEFAULT_PLAN, InjectedPerturbation, InjectionPlan, draw
+from reveal_core.evaluate.injected_result import InjectedResult, JudgedFault
+from reveal_core.evaluate.injected_scale import habits
+from reveal_core.evaluate.injected_writing import write
+from reveal_core.evaluate.matching import InjectedFault, false_incidents, match_faults
+from reveal_core.features.derived import BUSIEST_CORE, DERIVED
+from reveal_core.features.rates import CHANGE_SUFFIX
+from reveal_core.incidents import Incident
+from reveal_core.method import analyse_windows, build_series, build_windows
+from reveal_core.model import RevealModel
+from reveal_core.profiles import profile_from
+from reveal_core.telemetry import Series, Telemetry
+from reveal_core.windows import COVERAGE, Windows
+
+__all__ = [
+    "DEFAULT_PLAN",
+    "InjectedPerturbation",
+    "InjectedResult",
+    "InjectionPlan",
+    "Judged",
+    "evaluate_injected",
+    "inject",
+    "injected_copies",
+    "judge_injected",
+]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A copy of the telemetry as the method sees it, and what was written into it; nothing into the first."""
+
+    series: Series
+    windows: Windows
+    perturbations: tuple[InjectedPerturbation, ...] = ()
+
+
+def inject(
+    telemetry: Telemetry,
+    plan: InjectionPlan,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> tuple[Telemetry, list[InjectedPerturbation]]:
+    """Return a copy of the telemetry with perturbations in it, as many as fit one after another.
+
+    Parameters
+    ----------
+    telemetry
+        Raw samples; they are not changed.
+    plan
+        What is injected.
+    start, end
+        Range that the perturbations lie in; the extent of the samples if not given.
+
+    Raises
+    ------
+    UsageError
+        If the range is too short for one, or no channel can be perturbed.
+    """
+    return injected_copies(telemetry, build_series(telemetry), plan, start=start, end=end, passes=1)[0]
+
+
+def injected_copies(
+    telemetry: Telemetry,
+    series: Series,
+    plan: InjectionPlan,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    passes: int | None = None,
+) -> list[tuple[Telemetry, list[InjectedPerturbation]]]:
+    """Return copies of the telemetry that hold the plan's perturbations among them.
+
+    Parameters
+    ----------
+    telemetry, series
+        A host's raw samples, and `reveal_core.method.build_series` of them.
+    plan, start, end
+        As `inject` takes them.
+    passes
+        So many copies at most, in place of the plan's number.
+
+    Raises
+    ------
+    UsageError
+        As `inject`.
+    """
+    usual = habits(telemetry, series, start=start, end=end)
+    times = telemetry.frame["ts"]
+    first = start if start is not None else times[0]
+    last = end if end is not None else times[-1]
+    drawn = draw(telemetry.channels, usual, plan, first, last)[: passes or plan.passes]
+    return [write(telemetry, one, usual, plan.seed + number) for number, one in enumerate(drawn)]
+
+
+def evaluate_injected(
+    model: RevealModel,
+    telemetry: Telemetry,
+    plan: InjectionPlan = DEFAULT_PLAN,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> InjectedResult:
+    """Judge a model by perturbations written into a host's telemetry.
+
+    Parameters
+    ----------
+    model
+        Of hosts of its kind. It should not have learned from the same telemetry.
+    telemetry
+        Presumed to be mostly healthy. Should reach a few seconds before ``start``.
+    plan
+        What is injected. Place, time and kind depend on the telemetry and the plan only, so two models meet
+        the same perturbations.
+    start, end
+        Range of the windows; the extent of the telemetry if not given.
+
+    Raises
+    ------
+    UsageError
+        If the range is too short, no channel can be perturbed, or the model expects other features.
+    """
+    profile = profile_from(model.profile)
+    series = build_series(telemetry)
+    clean = Judged(series, build_windows(series, profile, start, end))
+    copies = []
+    for copy, perturbations in injected_copies(telemetry, series, plan, start=start, end=end):
+        changed = build_series(copy)
+        copies.append(Judged(changed, build_windows(changed, profile, start, end), tuple(perturbations)))
+    return judge_injected(model, clean, copies)
+
+
+def judge_injected(model: RevealModel, clean: Judged, copies: Sequence[Judged]) -> InjectedResult:
+    """Judge a model by copies of one host's telemetry whose windows are there already.
+
+    An incident that begins where one begins in the clean telemetry finds no perturbation: it is the
+    recording's own.
+
+    Parameters
+    ----------
+    model
+        Fitted with the settings that the windows were made with.
+    clean
+        The telemetry as recorded.
+    copies
+        The same with perturbations.
+    """
+    profile = profile_from(model.profile)
+    near = timedelta(seconds=profile.stride_s / 2.0)
+    own = analyse_windows(model, clean.series, clean.windows).incidents
+    faults: list[JudgedFault] = []
+    after: list[Incident] = []
+    for copy in copies:
+        found = analyse_windows(model, copy.series, copy.windows).incidents
+        new = [one for one in found if not any(abs(one.start - known.start) < near for known in own)]
+        truth = [_truth(number, one) for number, one in enumerate(copy.perturbations)]
+        for match in match_faults(truth, new):
+            faults.append(_judged(copy.perturbations[int(match.fault.name)], match.incident))
+        after += false_incidents(truth, new)
+    frame = clean.windows.frame
+    seconds = (frame["end"][-1] - frame["start"][0]).total_seconds() if frame.height else 0.0
+    return InjectedResult(
+        faults=tuple(faults), own_incidents=len(own), after_effects=len(after), healthy_hours=seconds / 3600.0
+    )
+
+
+def _truth(number: int, one: InjectedPerturbation) -> InjectedFault:
+    return InjectedFault(str(number), one.subsystems[0] if one.subsystems else "", one.onset, one.end)
+
+
+def _judged(one: InjectedPerturbation, incident: Incident | None) -> JudgedFault:
+    judged = JudgedFault(one, incident is not None)
+    if incident is None:
+        return judged
+    delay = (incident.start - one.onset).total_seconds()
+    judged = replace(judged, delay_s=delay, incident=incident.id)
+    if not one.subsystems:  # the whole host: no metric and no subsystem is the right one
+        return judged
+    right = moved_metrics(one.metrics) | ({COVERAGE} if one.kind == "lost" else set())
+    names = list(dict.fromkeys(evidence.metric for evidence in incident.metrics))
+    ranking = [share.name for share in incident.subsystems]
+    return replace(
+        judged,
+        metric_rank=next((place for place, name in enumerate(names, 1) if name in right), None),
+        subsystem_rank=next((place for place, name in enumerate(ranking, 1) if name in one.subsystems), None),
+    )
+
+
+def moved_metrics(metrics: Sequence[str]) -> set[str]:
+    """Return what moves with some metrics by definition: they, their changes, and what is derived of them.
+
+    >>> sorted(moved_metrics(["cpu.idle"]))
+    ['cpu.busy', 'cpu.idle', 'cpu.idle.change']
+    """
+    moved = {*metrics, *(f"{metric}{CHANGE_SUFFIX}" for metric in metrics)}
+    moved |= {derived.name for derived in DERIVED if not moved.isdisjoint(derived.inputs)}
+    if "irq.device" in moved:
+        moved.add(BUSIEST_CORE)
+    return moved

@@ -1,0 +1,329 @@
+"""Which perturbations are written into recorded telemetry, where and when: all drawn from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from math import lcm
+
+import numpy as np
+
+from reveal_core.channels import SUBSYSTEMS, Channel
+from reveal_core.errors import UsageError
+from reveal_core.evaluate.injected_scale import Habit
+from reveal_core.evaluate.matching import LATE_S
+
+SIZED = ("level", "spread", "trend")
+KINDS = (*SIZED, "stuck", "lost")
+"""Shift, added noise, ramp; value frozen; samples missing. The last two have no size."""
+TARGETS = ("metric", "instance", "subsystem", "source", "host")
+LOST_TARGETS = ("metric", "source", "host")
+VALUE_TARGETS = ("metric", "instance", "subsystem")
+SLOWEST = 5
+"""A channel must have so many samples within a fault: else nothing of it is seen."""
+
+
+@dataclass(frozen=True)
+class InjectionPlan:
+    """What is injected.
+
+    Attributes
+    ----------
+    kinds
+        Some of `KINDS`, each as often as the others.
+    targets
+        Some of `TARGETS`: one metric on all its instances, on one instance only, several metrics of a
+        subsystem together; all channels of a source and the whole host, which can only get lost.
+    sizes
+        Of what has a size. A level is shifted by so many robust standard deviations (1.4826 times the median
+        absolute deviation) of the channel's own window levels, a trend ends there; the noise of a spread has
+        so many times the channel's usual standard deviation within a window. Neither unit is below the
+        smallest difference that is worth noticing, see `reveal_core.evaluate.injected_scale`.
+    fault_s, gap_s
+        Length of a perturbation, and of the healthy time before, between and after them, at least, s.
+    count
+        How many.
+    seed
+        Of everything random.
+    together
+        Metrics of a subsystem that move together.
+    passes
+        Where they do not fit into the telemetry one after another, they go into so many copies of it at most;
+        what does not fit then is left out.
+    exclude
+        Metrics (shell patterns) that nothing is written into.
+    """
+
+    kinds: tuple[str, ...] = KINDS
+    targets: tuple[str, ...] = TARGETS
+    sizes: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
+    fault_s: float = 10.0
+    gap_s: float = 30.0
+    count: int = 40
+    seed: int = 0
+    together: int = 4
+    passes: int = 6
+    exclude: tuple[str, ...] = ("reveal.*",)
+
+    def __post_init__(self) -> None:
+        for name, given, known in (("kinds", self.kinds, KINDS), ("targets", self.targets, TARGETS)):
+            unknown = [value for value in given if value not in known]
+            if unknown or not given:
+                raise UsageError(f"injection {name} {list(unknown)}: choose from {', '.join(known)}")
+        if not self.sizes or min(self.sizes) <= 0:
+            raise UsageError(f"injection sizes {list(self.sizes)}: each must be above 0")
+        if self.fault_s < 1.0 or self.gap_s < LATE_S:
+            raise UsageError(
+                f"faults of {self.fault_s:g} s with gaps of {self.gap_s:g} s cannot be judged: "
+                f"at least 1 s and {LATE_S:g} s"
+            )
+        if min(self.count, self.together, self.passes) < 1 or self.seed < 0:
+            raise UsageError("count, together and passes of an injection are 1 or more, its seed 0 or more")
+
+
+DEFAULT_PLAN = InjectionPlan()
+
+
+@dataclass(frozen=True)
+class InjectedPerturbation:
+    """A perturbation that was written into telemetry: the truth.
+
+    Attributes
+    ----------
+    kind, target, size
+        As in `InjectionPlan`; the size is None for a kind that has none.
+    metrics, instance, source, subsystems
+        What it struck. Instance and source are ``""`` but where one of them is the target; the whole host
+        has no subsystem.
+    channels
+        Every channel that was changed, and by how much at most in its physical unit, signed; 0 where no
+        amount is defined.
+    onset, end
+        When, UTC.
+    clipped
+        Share of its samples, 0 to 1, that were kept within what is valid: a share of 100 %, a rate of 0.
+    """
+
+    kind: str
+    target: str
+    metrics: tuple[str, ...]
+    instance: str
+    subsystems: tuple[str, ...]
+    size: float | None
+    channels: tuple[tuple[str, float], ...]
+    onset: datetime
+    end: datetime
+    source: str = ""
+    clipped: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a perturbation may strike."""
+
+    metrics: tuple[str, ...]
+    channels: tuple[str, ...]
+    subsystems: tuple[str, ...]
+    instance: str = ""
+    source: str = ""
+
+
+def draw(
+    channels: Mapping[str, Channel],
+    habits: Mapping[str, Habit],
+    plan: InjectionPlan,
+    start: datetime,
+    end: datetime,
+) -> list[list[InjectedPerturbation]]:
+    """Return what is to be injected, pass by pass, each in order of time.
+
+    Parameters
+    ----------
+    channels
+        All channels of the telemetry.
+    habits
+        Of those that perturbations may choose.
+    plan
+        Settings.
+    start, end
+        Range of the windows that will be judged.
+
+    Raises
+    ------
+    UsageError
+        If the range is too short for one perturbation, or no channel can be perturbed.
+    """
+    step = plan.fault_s + plan.gap_s
+    room = (end - start).total_seconds() - plan.gap_s
+    fit = int(room / step)
+    if fit < 1:
+        raise UsageError(
+            f"{max(0.0, room + plan.gap_s):.0f} s of telemetry are too short to inject into: a fault of "
+            f"{plan.fault_s:g} s between healthy gaps of {plan.gap_s:g} s needs {step + plan.gap_s:g} s"
+        )
+    rng = np.random.default_rng(plan.seed)
+    drawn = list(_drawn(_places(channels, habits, plan), habits, plan, rng))
+    if not drawn:
+        raise UsageError("no channel of this telemetry can be perturbed in the way that was asked for")
+    order = [drawn[i] for i in rng.permutation(len(drawn))]
+    passes = []
+    for first in range(0, min(len(order), fit * plan.passes), fit):
+        part = order[first : first + fit]
+        # What healthy time is left over goes between them at random.
+        spare = np.sort(rng.uniform(0.0, room - len(part) * step, len(part)))
+        passes.append(
+            [
+                _at(one, start + timedelta(seconds=plan.gap_s + number * step + float(late)), plan)
+                for number, (one, late) in enumerate(zip(part, spare, strict=True))
+            ]
+        )
+    return passes
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    kind: str
+    target: str
+    size: float | None
+    place: _Place
+    amounts: tuple[float, ...]
+
+
+def _at(one: _Drawn, onset: datetime, plan: InjectionPlan) -> InjectedPerturbation:
+    onset = onset.replace(microsecond=onset.microsecond // 1000 * 1000)
+    return InjectedPerturbation(
+        kind=one.kind,
+        target=one.target,
+        metrics=one.place.metrics,
+        instance=one.place.instance,
+        subsystems=one.place.subsystems,
+        size=one.size,
+        channels=tuple(zip(one.place.channels, one.amounts, strict=True)),
+        onset=onset,
+        end=onset + timedelta(seconds=plan.fault_s),
+        source=one.place.source,
+    )
+
+
+_Places = dict[tuple[str, str], dict[str, list[_Place]]]
+
+
+def _places(channels: Mapping[str, Channel], habits: Mapping[str, Habit], plan: InjectionPlan) -> _Places:
+    """Return what can be struck, by target and whether values must move of themselves, by subsystem."""
+    usable = {
+        name: channels[name]
+        for name in channels
+        if name in habits and not any(fnmatchcase(channels[name].metric, pattern) for pattern in plan.exclude)
+        if channels[name].period_ms * SLOWEST <= 1000.0 * plan.fault_s
+    }
+    found: _Places = {}
+    for state, names in (
+        ("any", list(usable)),
+        ("moving", [name for name in usable if habits[name].moves]),
+    ):
+        metrics: dict[str, list[str]] = {}
+        for name in names:
+            metrics.setdefault(usable[name].metric, []).append(name)
+        for target in VALUE_TARGETS:
+            table = found.setdefault((target, state), {})
+            for metric, members in metrics.items():
+                subsystem = usable[members[0]].subsystem
+                places = table.setdefault(subsystem, [])
+                if target == "instance" and len(members) > 1:
+                    places += [
+                        _Place((metric,), (name,), (subsystem,), usable[name].instance) for name in members
+                    ]
+                elif target != "instance":
+                    places.append(_Place((metric,), tuple(members), (subsystem,)))
+    for target in ("source", "host"):
+        found[target, "moving"] = {"": _groups(channels, usable, target)}
+    return found
+
+
+def _groups(channels: Mapping[str, Channel], usable: Mapping[str, Channel], target: str) -> list[_Place]:
+    """Return the sources that can get lost, or the whole host."""
+    if target == "host":
+        return [_Place((), tuple(channels), ())]
+    members: dict[str, list[Channel]] = {}
+    for channel in channels.values():
+        members.setdefault(channel.source, []).append(channel)
+    sources = sorted({channel.source for channel in usable.values()})
+    return [
+        _Place(
+            metrics=tuple(dict.fromkeys(c.metric for c in members[source])),
+            channels=tuple(c.name for c in members[source]),
+            subsystems=tuple(s for s in SUBSYSTEMS if any(c.subsystem == s for c in members[source])),
+            source=source,
+        )
+        for source in sources
+    ]
+
+
+def _drawn(
+    places: _Places, habits: Mapping[str, Habit], plan: InjectionPlan, rng: np.random.Generator
+) -> Iterator[_Drawn]:
+    """Yield perturbations without their time: kinds in turn, and of each kind sizes, targets, subsystems."""
+    turns = dict.fromkeys(plan.kinds, 0)
+    subsystem_turns: dict[str, int] = {}
+    offset = int(rng.integers(len(SUBSYSTEMS)))
+    possible = {kind: [t for t in _targets(kind, plan) if _some(places, kind, t)] for kind in plan.kinds}
+    kinds = [kind for kind in plan.kinds if possible[kind]]
+    for number in range(plan.count if kinds else 0):
+        kind = kinds[number % len(kinds)]
+        sizes: Sequence[float | None] = plan.sizes if kind in SIZED else (None,)
+        targets, turn = possible[kind], turns[kind]
+        turns[kind] += 1
+        # Every size meets every target, also where their numbers have a common factor.
+        target = targets[(turn + turn // lcm(len(sizes), len(targets))) % len(targets)]
+        size = sizes[turn % len(sizes)]
+        table = {s: found for s, found in places[_key(kind, target)].items() if found}
+        names = sorted(table)
+        at = subsystem_turns.setdefault(target, offset)
+        subsystem_turns[target] += 1
+        place = _pick(table[names[at % len(names)]], target, plan, rng)
+        yield _Drawn(kind, target, size, place, _amounts(kind, size, place, habits, rng))
+
+
+def _key(kind: str, target: str) -> tuple[str, str]:
+    return target, "any" if kind in SIZED else "moving"
+
+
+def _targets(kind: str, plan: InjectionPlan) -> list[str]:
+    allowed = LOST_TARGETS if kind == "lost" else VALUE_TARGETS
+    return [target for target in plan.targets if target in allowed]
+
+
+def _some(places: _Places, kind: str, target: str) -> bool:
+    return any(places.get(_key(kind, target), {}).values())
+
+
+def _pick(options: Sequence[_Place], target: str, plan: InjectionPlan, rng: np.random.Generator) -> _Place:
+    if target != "subsystem":
+        return options[int(rng.integers(len(options)))]
+    chosen = [options[i] for i in np.sort(rng.permutation(len(options))[: plan.together])]
+    return _Place(
+        metrics=tuple(metric for place in chosen for metric in place.metrics),
+        channels=tuple(name for place in chosen for name in place.channels),
+        subsystems=chosen[0].subsystems,
+    )
+
+
+def _amounts(
+    kind: str, size: float | None, place: _Place, habits: Mapping[str, Habit], rng: np.random.Generator
+) -> tuple[float, ...]:
+    """Return the signed amount per channel; a shift goes where the channel has room, the same way on all."""
+    if size is None:
+        return (0.0,) * len(place.channels)
+    if kind == "spread":
+        return tuple(size * habits[name].spread_unit for name in place.channels)
+    up = bool(rng.integers(2))
+    amounts = []
+    for name in place.channels:
+        habit = habits[name]
+        amount = size * habit.level_unit
+        has_room = {True: habit.usual + amount <= habit.maximum, False: habit.usual - amount >= habit.minimum}
+        goes_up = up if has_room[up] or not has_room[not up] else not up
+        amounts.append(amount if goes_up else -amount)
+    return tuple(amounts)
