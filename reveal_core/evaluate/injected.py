@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from reveal_core.evaluate.injected_plan import DEFAULT_PLAN, InjectedPerturbation, InjectionPlan, draw
+from reveal_core.evaluate.injected_draw import draw
+from reveal_core.evaluate.injected_plan import DEFAULT_PLAN, InjectedPerturbation, InjectionPlan
 from reveal_core.evaluate.injected_result import InjectedResult, JudgedFault
 from reveal_core.evaluate.injected_scale import habits
 from reveal_core.evaluate.injected_writing import write
