@@ -85,33 +85,46 @@ def _grid(window_s: float, stride_s: float, first_ns: int, last_ns: int) -> _Gri
     return _Grid(stride_ns, window_ns // stride_ns, first, max(0, last_ns // stride_ns - first))
 
 
-class _Layouts:
-    """Layouts of channels, and the sums of times over windows; channels with the same gaps share both."""
+class _Channels:
+    """The channels of a series one by one; those with the same gaps share layout and sums of times."""
 
-    def __init__(self, grid: _Grid, times_ns: NDArray[np.int64], *, trend: bool) -> None:
+    def __init__(self, grid: _Grid, times_ns: NDArray[np.int64], statistics: Sequence[str]) -> None:
         self.grid = grid
+        self.statistics = statistics
         self.strides = times_ns // grid.stride_ns - grid.first
-        self.inside = (self.strides >= 0) & (self.strides < grid.count)
+        begin, end = np.searchsorted(self.strides, [0, grid.count])
+        self.within = slice(int(begin), int(end))
+        self.inside = np.zeros(len(times_ns), dtype=bool)
+        self.inside[self.within] = True
         self.seconds = (times_ns % grid.stride_ns) / 1e9
-        self.trend = trend
         self._known: dict[bytes, tuple[Layout, State]] = {}
-        self._delivered: dict[tuple[int, float], Array] = {}
+        self.every = self.layout(self.inside)
 
-    def of(self, present: NDArray[np.bool_]) -> tuple[Layout, State]:
+    def layout(self, present: NDArray[np.bool_]) -> tuple[Layout, State]:
         """Return the layout of the rows that are present, all of them within the grid."""
         key = present.tobytes()
         if key not in self._known:
-            layout = lay_out(self.strides[present], self.seconds[present], self.grid.count, trend=self.trend)
-            self._known[key] = layout, slide(layout.times, self.grid.width, self.grid.stride_s)
+            trend = "trend" in self.statistics
+            layout = lay_out(self.strides[present], self.seconds[present], self.grid.count, trend=trend)
+            times = slide(layout.times, self.grid.width, self.grid.stride_s)
+            self._known[key] = layout, times
         return self._known[key]
 
-    def delivered(self, layout: Layout, period_s: float) -> Array:
-        """Return the share of samples due that channels of a layout and period delivered."""
-        key = id(layout), period_s
-        if key not in self._delivered:
-            counts, grid = layout.times["n"], self.grid
-            self._delivered[key] = delivered(counts, grid.width, grid.stride_s, period_s)
-        return self._delivered[key]
+    def compute(self, column: Array, into: Sequence[Array]) -> Layout:
+        """Put the statistics of a channel, NaN where a sample is missing, into rows of the results."""
+        samples = column[self.within]
+        centre = float(samples.mean()) if len(samples) else 0.0
+        layout, times = self.every
+        if np.isnan(centre):  # told by the mean, for which every sample is looked at anyway
+            present = self.inside & ~np.isnan(column)
+            samples = column[present]
+            centre = float(samples.mean()) if len(samples) else 0.0
+            layout, times = self.layout(present)
+        sums = stride_sums(samples, centre, layout, self.statistics)
+        sums = slide(sums, self.grid.width, self.grid.stride_s, gaps=layout.gaps)
+        for statistic, row in zip(self.statistics, into, strict=True):
+            row[:] = statistic_of(statistic, times, sums, centre)
+        return layout
 
 
 def channel_windows(
@@ -154,25 +167,17 @@ def channel_windows(
     grid = _grid(window_s, stride_s, first_ns, last_ns)
     channels = tuple(series.channels[c] for c in series.frame.columns if c != "ts")
     values = {s: np.full((len(channels), grid.windows), np.nan) for s in statistics}
-    sampled: list[Channel] = []
-    shares: list[Array] = []
-    layouts = _Layouts(grid, times, trend="trend" in statistics)
-    rows = np.zeros(grid.windows)
+    rows, sources = np.zeros(grid.windows), {}
     if grid.windows and len(times):
-        rows = layouts.of(layouts.inside)[1]["n"]
-        for index, channel in enumerate(channels):
-            column = series.frame[channel.name].to_numpy()
-            present = layouts.inside & ~np.isnan(column)
-            layout, sums_of_times = layouts.of(present)
-            samples = column[present]
-            centre = float(samples.mean()) if len(samples) else 0.0
-            sums = stride_sums(samples - centre, layout, statistics)
-            sums = slide(sums, grid.width, grid.stride_s)
-            for statistic in statistics:
-                values[statistic][index] = statistic_of(statistic, sums_of_times, sums, centre)
-            if channel.period_ms > 0 and channel.source not in _NOT_SAMPLED:
-                sampled.append(channel)
-                shares.append(layouts.delivered(layout, channel.period_ms / 1000.0))
+        work = _Channels(grid, times, statistics)
+        rows = work.every[1]["n"]
+
+        def compute(index: int) -> Layout:
+            column = series.frame[channels[index].name].to_numpy()
+            return work.compute(column, [values[statistic][index] for statistic in statistics])
+
+        layouts = [compute(index) for index in range(len(channels))]
+        sources = _sources(grid, channels, layouts)
     return ChannelWindows(
         host=series.host,
         start_ns=(grid.first + np.arange(grid.windows, dtype=np.int64)) * grid.stride_ns,
@@ -180,8 +185,25 @@ def channel_windows(
         coverage=np.minimum(rows / max(1.0, round(window_s / period_s)), 1.0),
         channels=channels,
         values=values,
-        sources=source_coverage(sampled, shares),
+        sources=sources,
     )
+
+
+def _sources(grid: _Grid, channels: Sequence[Channel], layouts: Sequence[Layout]) -> dict[str, Array]:
+    """Return the share of the samples due that each source delivered."""
+    sampled: list[Channel] = []
+    shares: list[Array] = []
+    known: dict[tuple[int, int], Array] = {}
+    for channel, layout in zip(channels, layouts, strict=True):
+        if channel.period_ms <= 0 or channel.source in _NOT_SAMPLED:
+            continue
+        key = id(layout), channel.period_ms
+        if key not in known:
+            counts, period_s = layout.times["n"], channel.period_ms / 1000.0
+            known[key] = delivered(counts, grid.width, grid.stride_s, period_s)
+        sampled.append(channel)
+        shares.append(known[key])
+    return source_coverage(sampled, shares)
 
 
 def _ns(time: datetime) -> int:
