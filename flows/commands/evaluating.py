@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flows import options
+from flows.commands import injected
 from flows.output import emit, progress
 from reveal_core.errors import UsageError
 
@@ -31,6 +32,18 @@ SHARES = ("event_recall", "event_recall_pooled", "normal_flagged")
 def evaluate(
     dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="smd, asd or nab.")] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder with its files.")] = None,
+    perturb: Annotated[
+        bool,
+        typer.Option("--injected", help="Judge by perturbations written into a store's own telemetry."),
+    ] = False,
+    store: options.Store = None,
+    host: options.Hosts = "*",
+    start: options.Start = None,
+    end: options.End = None,
+    model: options.Model = None,
+    count: Annotated[
+        int, typer.Option("--count", min=1, metavar="N", help="Perturbations on each host.")
+    ] = 40,
     profile: options.Profile = None,
     budget: Annotated[
         float, typer.Option("--budget", min=0.01, metavar="N", help="False alarms per host and day.")
@@ -46,9 +59,23 @@ def evaluate(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Score a labelled data set and judge each detector and their fusion by labels they never saw."""
+    """Judge the method by labels that it never saw, or by perturbations of telemetry that has none.
+
+    With --injected a registered model is judged, or with --profile one that is fitted on the first 60 % of
+    the range; perturbations are written into a copy of the telemetry, the store is not changed.
+    """
+    if perturb:
+        if dataset is not None or data is not None:
+            raise UsageError("--injected judges a store's telemetry: leave out --dataset and --data")
+        judged = injected.judge(
+            store, host=host, start=start, end=end, model=model, profile=profile, count=count, seed=seed or 0
+        )
+        if markdown is not None:
+            put_section(markdown, f"evaluate injected {judged['model']}", injected.markdown(judged))
+        emit(judged, as_json=json, text=lambda console: injected.show(console, judged))
+        return
     if dataset is None or data is None:
-        raise UsageError("nothing to evaluate: give --dataset NAME and --data DIR")
+        raise UsageError("nothing to evaluate: give --dataset NAME and --data DIR, or --injected")
     with progress("Reading") as say:
         from tasks.evaluating import evaluate as run
 

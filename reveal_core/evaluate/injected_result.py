@@ -135,6 +135,16 @@ class InjectedResult:
         }
 
 
+def pooled(results: Sequence[InjectedResult]) -> InjectedResult:
+    """Return the perturbations and incidents of several hosts together."""
+    return InjectedResult(
+        faults=tuple(fault for result in results for fault in result.faults),
+        own_incidents=sum(result.own_incidents for result in results),
+        after_effects=sum(result.after_effects for result in results),
+        healthy_hours=sum(result.healthy_hours for result in results),
+    )
+
+
 def figures(faults: Sequence[JudgedFault]) -> dict[str, Any]:
     """Return counts and shares of some perturbations."""
     found = [fault for fault in faults if fault.detected]
