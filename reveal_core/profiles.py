@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from reveal_core.detect.ensemble import detector_class, make_detector
 from reveal_core.errors import UsageError
+
+
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a number is expected")
+    return value
+
+
+_Float = Annotated[float, BeforeValidator(_no_flag)]
+_Int = Annotated[int, BeforeValidator(_no_flag)]
+Above0 = Annotated[_Float, Field(gt=0)]
+NotNegative = Annotated[_Float, Field(ge=0)]
+Statistic = Literal["level", "spread", "minimum", "maximum", "trend", "roughness"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z]\w*$")]
+Spec = tuple[Name, str, tuple[tuple[str, JsonValue], ...]]
+"""A detector as `reveal_core.detect.ensemble.DetectorSpec`, its parameters as they stand in JSON or TOML."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +46,8 @@ class Profile:
     exclude
         Metrics (shell patterns) that detectors do not see.
     detectors
-        Name to class name and parameters, in the order of `reveal_core.model`.
+        Name, class and parameters of each. The class is one of `reveal_core.detect.ensemble.DETECTORS`, or
+        the full path of an outlier detector of scikit-learn or PyOD.
     threshold, margin, percentile, alarm_budget
         ``budget`` (false incidents per host and day; with less than a day of history, ``margin`` times the
         healthy maximum) or ``percentile`` of healthy scores.
@@ -40,31 +61,33 @@ class Profile:
         needs.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
     name: str = "default"
-    space: str = "rollup"
-    window_s: float = 3.0
-    stride_s: float = 1.0
-    statistics: tuple[str, ...] = ("level", "spread")
-    correlation: float = 0.98
+    space: Literal["rollup", "instance"] = "rollup"
+    window_s: Above0 = 3.0
+    stride_s: Above0 = 1.0
+    statistics: Annotated[tuple[Statistic, ...], Field(min_length=1)] = ("level", "spread")
+    correlation: Annotated[_Float, Field(gt=0, le=1)] = 0.98
     keep_events: bool = True
     exclude: tuple[str, ...] = ("reveal.*",)
-    detectors: tuple[tuple[str, str, tuple[tuple[str, Any], ...]], ...] = (
+    detectors: Annotated[tuple[Spec, ...], Field(min_length=1)] = (
         ("zscore", "ZScoreDetector", ()),
         ("mahalanobis", "PCAMahalanobisDetector", ()),
         ("forest", "IsolationForestDetector", ()),
         ("excess", "ExcessDetector", ()),
     )
-    threshold: str = "budget"
-    alarm_budget: float = 1.0
-    margin: float = 1.5
-    percentile: float = 99.0
-    agreement: int = 0
-    folds: int = 5
-    trim: float = 0.06
-    clear_ratio: float = 0.7
-    gap_s: float = 4.0
-    cooldown_s: float = 10.0
-    minimum_windows: int = 1
+    threshold: Literal["budget", "percentile"] = "budget"
+    alarm_budget: Above0 = 1.0
+    margin: Annotated[_Float, Field(ge=1)] = 1.5
+    percentile: Annotated[_Float, Field(gt=0, le=100)] = 99.0
+    agreement: Annotated[_Int, Field(ge=0)] = 0
+    folds: Annotated[_Int, Field(ge=2)] = 5
+    trim: Annotated[_Float, Field(ge=0, lt=0.5)] = 0.06
+    clear_ratio: Annotated[_Float, Field(gt=0, le=1)] = 0.7
+    gap_s: NotNegative = 4.0
+    cooldown_s: NotNegative = 10.0
+    minimum_windows: Annotated[_Int, Field(ge=1)] = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
@@ -96,33 +119,143 @@ PAPER = Profile(
 PROFILES: tuple[Profile, ...] = (DEFAULT, PAPER)
 
 
+_SAID = {"tuple_type": "a list is expected", "too_short": "at least one is expected"}
+"""Kinds of errors in words of settings files, where pydantic's are Python's."""
+
+
+@cache
+def _adapter() -> TypeAdapter[Profile]:
+    return TypeAdapter(Profile)
+
+
 def load_profile(name: str, overrides: Mapping[str, Any] | None = None) -> Profile:
     """Return a profile by name, with some settings replaced.
+
+    Parameters
+    ----------
+    name
+        Of `PROFILES`.
+    overrides
+        Settings by name, as TOML or JSON gives them. ``detectors`` may be a list, which replaces all, or a
+        table by name, which changes single ones: ``class`` and parameters add or replace a detector,
+        parameters alone change those of one that is there, false leaves it out. Classes that it names by
+        their full path are imported.
 
     Raises
     ------
     UsageError
-        If the profile or a setting is not known.
+        If the profile or a setting is not known, or a value is not what the setting allows.
     """
     for profile in PROFILES:
         if profile.name == name:
             break
     else:
         raise UsageError(f"unknown profile {name!r}: choose from {', '.join(p.name for p in PROFILES)}")
+    given = dict(overrides or {})
     known = {f.name for f in fields(Profile)} - {"name"}
-    unknown = sorted(set(overrides or {}) - known)
+    unknown = sorted(set(given) - known)
     if unknown:
         raise UsageError(f"unknown profile settings {unknown}: choose from {', '.join(sorted(known))}")
-    return replace(profile, **dict(overrides or {}))
+    if "detectors" in given:
+        given["detectors"] = _detectors(given["detectors"], profile)
+    chosen = profile_from({**profile.to_dict(), **given})
+    _check_together(chosen)
+    return chosen
 
 
 def profile_from(values: Mapping[str, Any]) -> Profile:
-    """Return the profile that `Profile.to_dict` wrote, also after a trip through JSON."""
-    plain = dict(values)
-    plain["statistics"] = tuple(plain["statistics"])
-    plain["exclude"] = tuple(plain["exclude"])
-    plain["detectors"] = tuple(
-        (name, cls, tuple((key, value) for key, value in parameters))
-        for name, cls, parameters in plain["detectors"]
-    )
-    return Profile(**plain)
+    """Return the profile that `Profile.to_dict` wrote, also after a trip through JSON.
+
+    Nothing that it names is imported: a model that was loaded brings its profile with it.
+
+    Raises
+    ------
+    UsageError
+        If a value is not what the setting allows; the line names the setting.
+    """
+    try:
+        return _adapter().validate_python(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(_place(first["loc"], values))
+        said = _SAID.get(first["type"], first["msg"].removeprefix("Value error, "))
+        raise UsageError(f"profile setting {where}: {said}, not {first['input']!r}") from error
+
+
+def _place(loc: tuple[str | int, ...], values: Mapping[str, Any]) -> list[str]:
+    """Return where a value stands, a detector by its name and not by its number."""
+    if len(loc) > 2 and loc[0] == "detectors":
+        number, part = int(loc[1]), int(loc[2])
+        name = str(values["detectors"][number][0])
+        return ["detectors", name, ("name", "class", "parameters")[part]]
+    return [str(part) for part in loc]
+
+
+def plugin_classes(profile: Profile) -> tuple[str, ...]:
+    """Return the full paths of classes of other libraries that a profile's detectors are of."""
+    return tuple(sorted({cls for _, cls, _ in profile.detectors if "." in cls}))
+
+
+def _detectors(given: Any, profile: Profile) -> list[Any]:
+    """Return detectors as triples, from the forms that settings may write them in."""
+    if isinstance(given, Mapping):
+        return _changed(given, profile)
+    if not isinstance(given, list | tuple):
+        raise UsageError(f"profile setting detectors: a table or a list is expected, not {given!r}")
+    specs: list[Any] = []
+    for number, entry in enumerate(given):
+        if not isinstance(entry, Mapping):
+            specs.append(entry)
+            continue
+        for key in ("name", "class"):
+            if key not in entry:
+                raise UsageError(f"profile setting detectors.{number}: it has no {key}")
+        parameters = tuple((key, value) for key, value in entry.items() if key not in ("name", "class"))
+        specs.append((entry["name"], entry["class"], parameters))
+    return specs
+
+
+def _changed(given: Mapping[str, Any], profile: Profile) -> list[Any]:
+    specs: dict[str, Any] = {spec[0]: spec for spec in profile.detectors}
+    for name, entry in given.items():
+        where = f"profile setting detectors.{name}"
+        if entry is False or (isinstance(entry, Mapping) and "class" not in entry):
+            if name not in specs:
+                raise UsageError(
+                    f"{where}: profile {profile.name} has no such detector, and no class makes a new one"
+                )
+            if entry is False:
+                del specs[name]
+                continue
+        elif not isinstance(entry, Mapping):
+            raise UsageError(
+                f"{where}: a table of class and parameters, or false, is expected, not {entry!r}"
+            )
+        parameters = {key: value for key, value in entry.items() if key != "class"}
+        cls = entry.get("class")
+        if cls is None:
+            _, cls, before = specs[name]
+            parameters = {**dict(before), **parameters}
+        specs[name] = (name, cls, tuple(parameters.items()))
+    return list(specs.values())
+
+
+def _check_together(profile: Profile) -> None:
+    """Hold settings to each other, and detectors to their classes."""
+    stride_ns, window_ns = round(profile.stride_s * 1e9), round(profile.window_s * 1e9)
+    if not stride_ns or window_ns < stride_ns or window_ns % stride_ns:
+        raise UsageError(
+            f"profile setting window_s: {profile.window_s:g} s is no whole number of strides of "
+            f"{profile.stride_s:g} s"
+        )
+    names = [spec[0] for spec in profile.detectors]
+    if len(set(names)) < len(names):
+        raise UsageError(f"profile setting detectors: a name stands twice: {', '.join(names)}")
+    if profile.agreement > len(names):
+        raise UsageError(
+            f"profile setting agreement: {profile.agreement} of {len(names)} detectors can never agree"
+        )
+    for spec in profile.detectors:
+        make_detector(spec, 0)
+    if all(detector_class(spec).sees != "signals" for spec in profile.detectors):
+        raise UsageError("profile setting detectors: none of them sees signals")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,8 +24,16 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "reveal-telemetry"
 MODEL_FILE = "model.skops"
-FOREST_TYPES = ("sklearn.tree._tree.Tree",)
-"""What scikit-learn's Isolation Forest holds beyond the types that skops trusts."""
+SKLEARN_TYPES = (
+    "sklearn.tree._tree.Tree",
+    "sklearn.neighbors._ball_tree.BallTree",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.metrics._dist_metrics.ChebyshevDistance64",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.metrics._dist_metrics.ManhattanDistance64",
+    "sklearn.metrics._dist_metrics.MinkowskiDistance64",
+)
+"""What scikit-learn's outlier detectors hold beyond the types that skops trusts."""
 
 DAMAGED = (
     zipfile.BadZipFile,
@@ -40,19 +48,32 @@ DAMAGED = (
 """What skops raises for a file that is no model, or is one of another version's classes."""
 
 
-def trusted_types() -> list[str]:
+def trusted_types(plugins: Iterable[str] = ()) -> list[str]:
     """Return the types that a model may hold beyond those that skops trusts by itself.
 
     The list stands here and not in the model: MLflow reads it from the model's own files, where whoever made
-    the model decides what to trust.
+    the model decides what to trust. Outlier detectors of scikit-learn are trusted.
+
+    Parameters
+    ----------
+    plugins
+        Full paths of detectors of other libraries that may be in the model as well. They are imported, so
+        they come from the settings of whoever saves or loads it, never from the model.
+
+    Raises
+    ------
+    UsageError
+        If such a class cannot be imported or is no outlier detector.
     """
     from reveal_core.detect.calibration import TailCalibration
     from reveal_core.detect.ensemble import DETECTORS, DetectorEnsemble
+    from reveal_core.detect.plugin import PluginDetector, outlier_class
     from reveal_core.detect.scaling import BandScaler
     from reveal_core.model import RevealModel
 
-    own = [RevealModel, DetectorEnsemble, BandScaler, TailCalibration, *DETECTORS.values()]
-    return [*(f"{cls.__module__}.{cls.__qualname__}" for cls in own), *FOREST_TYPES]
+    own = [RevealModel, DetectorEnsemble, BandScaler, TailCalibration, PluginDetector, *DETECTORS.values()]
+    types = [*own, *(outlier_class(path) for path in plugins)]
+    return [*(f"{cls.__module__}.{cls.__qualname__}" for cls in types), *SKLEARN_TYPES]
 
 
 def registered_name(hardware_class: str) -> str:

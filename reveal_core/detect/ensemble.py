@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,32 +10,56 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from reveal_core.detect.base import Array, Detector
+from reveal_core.detect.base import Array, Detector, check_known
 from reveal_core.detect.calibration import TailCalibration
+from reveal_core.detect.coverage import CoverageDetector
 from reveal_core.detect.excess import ExcessDetector
 from reveal_core.detect.forest import IsolationForestDetector
 from reveal_core.detect.fusion import fuse
 from reveal_core.detect.mahalanobis import PCAMahalanobisDetector
+from reveal_core.detect.plugin import PluginDetector
 from reveal_core.detect.scaling import BandScaler
+from reveal_core.detect.spotless import spotless
 from reveal_core.detect.threshold import choose_threshold
 from reveal_core.detect.zscore import ZScoreDetector
 from reveal_core.errors import UsageError
 
 DETECTORS: dict[str, type[Detector]] = {
-    c.__name__: c for c in (ZScoreDetector, PCAMahalanobisDetector, IsolationForestDetector, ExcessDetector)
+    c.__name__: c
+    for c in (
+        ZScoreDetector,
+        PCAMahalanobisDetector,
+        IsolationForestDetector,
+        ExcessDetector,
+        CoverageDetector,
+    )
 }
+"""Reveal's own, by the name that settings give them."""
 
-STANDS_OUT = 1.5
-"""A stretch of history is a spot if its peak exceeds everything outside it so many times."""
-FEW_WINDOWS, SHORT_TRIM = 12, 0.15
-"""So many windows may be spots however short the history, but not more than this share of it.
-
-Chosen on three recordings of 105 s, two of which hold commands of a few seconds: with 6 % a spot of seven
-windows stayed in, and faults that otherwise exceed the threshold three times did not reach it.
-"""
+EXPLAINED_WINDOWS = 50
+"""So many windows, evenly spread, tell the contributions of a detector that scores each once per feature."""
 
 DetectorSpec = tuple[str, str, tuple[tuple[str, Any], ...]]
-"""Name, class name and parameters of a detector."""
+"""Name, class and parameters of a detector; the class by its name in `DETECTORS`, or by its full path."""
+
+
+def detector_class(spec: DetectorSpec) -> type[Detector]:
+    """Return the class that a detector is of; `PluginDetector` for a full path, which is not imported here.
+
+    Raises
+    ------
+    UsageError
+        If it is not known.
+    """
+    name, cls, _ = spec
+    if cls in DETECTORS:
+        return DETECTORS[cls]
+    if "." in cls:
+        return PluginDetector
+    raise UsageError(
+        f"detector {name}: unknown class {cls!r}: choose from {', '.join(DETECTORS)}, or give the full path "
+        "of an outlier detector of scikit-learn or PyOD"
+    )
 
 
 def make_detector(spec: DetectorSpec, seed: int) -> Detector:
@@ -44,12 +68,20 @@ def make_detector(spec: DetectorSpec, seed: int) -> Detector:
     Raises
     ------
     UsageError
-        If its class is not known.
+        If its class is not known or has no such parameters.
     """
-    name, cls, parameters = spec
-    if cls not in DETECTORS:
-        raise UsageError(f"detector {name}: unknown class {cls!r}: choose from {', '.join(DETECTORS)}")
-    detector = DETECTORS[cls](**dict(parameters))
+    name, path, parameters = spec
+    cls = detector_class(spec)
+    try:
+        if cls is PluginDetector:
+            detector: Detector = PluginDetector(class_path=path, parameters=parameters)
+        else:
+            given = dict(parameters)
+            check_known(cls, given, path)
+            detector = cls(**given)
+        detector.check_parameters()
+    except (UsageError, ValueError) as error:
+        raise UsageError(f"detector {name}: {error}") from error
     if "random_state" in detector.get_params():
         detector.set_params(random_state=seed)
     return detector
@@ -61,11 +93,14 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     detectors
-        As `DetectorSpec`; classes of `DETECTORS`.
+        As `DetectorSpec`.
     floors
         Smallest scale of each feature, shape (n_features,).
     kept
-        Columns that the detectors see; the scaler sees all.
+        Columns that detectors of signals see, scaled; the scaler sees all.
+    coverage
+        Columns that detectors of coverage see, as they are. With none such a detector has nothing to judge:
+        its score is 0 everywhere, which changes no window's place against the threshold.
     threshold, margin, percentile, alarm_budget
         As `reveal_core.detect.threshold.choose_threshold` has them.
     folds, overlap
@@ -95,6 +130,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         detectors: Sequence[DetectorSpec],
         floors: Array,
         kept: NDArray[np.int64],
+        coverage: NDArray[np.int64] | None = None,
         threshold: str = "budget",
         margin: float = 1.5,
         percentile: float = 99.0,
@@ -107,6 +143,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         self.detectors = detectors
         self.floors = floors
         self.kept = kept
+        self.coverage = coverage
         self.threshold = threshold
         self.margin = margin
         self.percentile = percentile
@@ -142,8 +179,8 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
     def _calibrate(self, held_out: Array) -> Array:
         """Calibrate each detector on held-out scores and return the fused ones."""
         self.calibrations_ = [
-            TailCalibration(resolution=DETECTORS[cls].resolution).fit(held_out[:, j])
-            for j, (_, cls, _) in enumerate(self.detectors)
+            TailCalibration(resolution=detector_class(spec).resolution).fit(held_out[:, j])
+            for j, spec in enumerate(self.detectors)
         ]
         return fuse(self.log_tails(held_out))
 
@@ -161,13 +198,28 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             budget_per_day=self.alarm_budget,
         )
 
-    def _fit_detectors(self, X: Array) -> tuple[BandScaler, list[Detector]]:
+    def _seen(self, scaler: BandScaler, X: Array) -> dict[str, Array]:
+        """Return what detectors see of the features, by `Detector.sees`."""
+        coverage = np.empty(0, dtype=np.int64) if self.coverage is None else self.coverage
+        return {"signals": scaler.transform(X)[:, self.kept], "coverage": X[:, coverage]}
+
+    def _fit_detectors(self, X: Array) -> tuple[BandScaler, list[Detector | None]]:
         scaler = BandScaler(floors=self.floors).fit(X)
-        z = scaler.transform(X)[:, self.kept]
-        fitted = []
-        for name, cls, parameters in self.detectors:
-            fitted.append(make_detector((name, cls, parameters), self.seed).fit(z))
+        seen = self._seen(scaler, X)
+        fitted: list[Detector | None] = []
+        for spec in self.detectors:
+            detector = make_detector(spec, self.seed)
+            try:
+                fitted.append(detector.fit(seen[detector.sees]) if seen[detector.sees].size else None)
+            except (UsageError, ValueError) as error:
+                raise UsageError(f"detector {spec[0]}: {error}") from error
         return scaler, fitted
+
+    def _scores(self, scaler: BandScaler, detectors: Sequence[Detector | None], X: Array) -> Array:
+        seen = self._seen(scaler, X)
+        return np.column_stack(
+            [np.zeros(len(X)) if d is None else d.anomaly_score(seen[d.sees]) for d in detectors]
+        )
 
     def _cross_fit(self, X: Array) -> Array:
         """Scores of each block of history by detectors fitted on the others, shape (n_windows, n_detectors).
@@ -179,16 +231,13 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         for block in np.array_split(np.arange(n), max(2, self.folds)):
             outside = np.ones(n, dtype=bool)
             outside[max(0, block[0] - self.overlap) : block[-1] + 1 + self.overlap] = False
-            scaler, detectors = self._fit_detectors(X[outside])
-            z = scaler.transform(X[block])[:, self.kept]
-            scores[block] = np.column_stack([d.anomaly_score(z) for d in detectors])
+            scores[block] = self._scores(*self._fit_detectors(X[outside]), X[block])
         return scores
 
     def member_scores(self, X: Array) -> Array:
         """Return each detector's score, shape (n_windows, n_detectors)."""
         check_is_fitted(self)
-        z = self.scaler_.transform(X)[:, self.kept]
-        return np.column_stack([d.anomaly_score(z) for d in self.detectors_])
+        return self._scores(self.scaler_, self.detectors_, X)
 
     def log_tails(self, members: Array) -> Array:
         """Return -ln of the calibrated tail probability of each detector's score."""
@@ -196,52 +245,15 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         return np.column_stack([c.log_tail(members[:, j]) for j, c in enumerate(self.calibrations_)])
 
     def contribution_shares(self, X: Array) -> Array:
-        """Return each kept feature's mean share in the detectors' scores, shape (n_kept,)."""
+        """Return each kept feature's mean share in the scores of those that see it, shape (n_kept,)."""
         check_is_fitted(self)
-        z = self.scaler_.transform(X)[:, self.kept]
-        total = np.zeros(z.shape[1])
+        z = self._seen(self.scaler_, X)["signals"]
+        few = z[:: -(-len(z) // EXPLAINED_WINDOWS)]
+        shares = []
         for detector in self.detectors_:
-            part = detector.contributions(z)
+            if detector is None or detector.sees != "signals":
+                continue
+            part = detector.contributions(few if detector.costly_contributions else z)
             whole = part.sum(axis=1, keepdims=True)
-            total += (part / np.where(whole > 0, whole, 1.0)).mean(axis=0)
-        return total / len(self.detectors_)
-
-
-def spotless(
-    held_out: Array, fused: Callable[[Array, NDArray[np.bool_]], Array], trim: float
-) -> NDArray[np.bool_]:
-    """Return which windows of history the calibration keeps, shape (n_windows,).
-
-    The strangest stretch goes first, whole: a peak with its neighbours above the 90 % quantile. Then the
-    next, judged by what is left, as long as it stands out from the rest by `STANDS_OUT` and no more is left
-    out than ``trim`` of the windows; of a short history `FEW_WINDOWS`, which is how many one command of some
-    seconds spoils.
-
-    Parameters
-    ----------
-    held_out
-        Scores, shape (n_windows, n_detectors).
-    fused
-        Calibrates on the windows that are kept and returns the fused score of all.
-    trim
-        Largest share of the windows to leave out; 0 for none.
-    """
-    n = len(held_out)
-    limit = max(trim * n, min(FEW_WINDOWS, SHORT_TRIM * n)) if trim else 0.0
-    kept = np.ones(n, dtype=bool)
-    score = fused(held_out, kept)
-    while True:
-        high = score > np.quantile(score[kept], 0.9)
-        first = last = int(np.where(kept, score, -np.inf).argmax())
-        while first > 0 and kept[first - 1] and high[first - 1]:
-            first -= 1
-        while last < n - 1 and kept[last + 1] and high[last + 1]:
-            last += 1
-        without = kept.copy()
-        without[first : last + 1] = False
-        if (~without).sum() > limit:
-            return kept
-        score = fused(held_out, without)
-        if score[first : last + 1].max() < STANDS_OUT * score[without].max():
-            return kept
-        kept = without
+            shares.append((part / np.where(whole > 0, whole, 1.0)).mean(axis=0))
+        return np.asarray(np.mean(shares, axis=0))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated
 
-from reveal_core.detect.base import Array, Detector
+import numpy as np
+from pydantic import Field
+
+from reveal_core.detect.base import Above0, Array, Contamination, Detector
 
 
 class ExcessDetector(Detector):
@@ -30,7 +33,12 @@ class ExcessDetector(Detector):
     """Ten features a fifth of their range beyond it: with less, a new stretch of health is as far out."""
 
     def __init__(
-        self, *, count: int = 10, clip: float = 10.0, floor: float = 1.0, contamination: float = 0.01
+        self,
+        *,
+        count: Annotated[int, Field(ge=1)] = 10,
+        clip: Above0 = 10.0,
+        floor: Above0 = 1.0,
+        contamination: Contamination = 0.01,
     ) -> None:
         self.count = count
         self.clip = clip
@@ -38,8 +46,6 @@ class ExcessDetector(Detector):
         self.contamination = contamination
 
     def _fit(self, X: Array) -> None:
-        if self.count < 1:
-            raise ValueError(f"count must be at least 1, not {self.count}")
         low, high = X.min(axis=0), X.max(axis=0)
         widen = np.maximum(self.floor - (high - low), 0.0) / 2.0
         self.low_, self.high_ = low - widen, high + widen

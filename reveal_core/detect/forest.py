@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import numpy as np
+from pydantic import Field
 from scipy import sparse
 from sklearn.ensemble import IsolationForest
 
-from reveal_core.detect.base import Array, Detector
+from reveal_core.detect.base import Array, Contamination, Detector
 
 
 class IsolationForestDetector(Detector):
@@ -23,10 +26,12 @@ class IsolationForestDetector(Detector):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        max_samples: int | float | str = "auto",
-        random_state: int | None = 0,
-        contamination: float = 0.01,
+        n_estimators: Annotated[int, Field(ge=1)] = 100,
+        max_samples: Annotated[int, Field(ge=1)]
+        | Annotated[float, Field(gt=0, le=1)]
+        | Literal["auto"] = "auto",
+        random_state: Annotated[int, Field(ge=0)] | None = 0,
+        contamination: Contamination = 0.01,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_samples = max_samples

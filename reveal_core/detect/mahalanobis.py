@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated
 
-from reveal_core.detect.base import Array, Detector
+import numpy as np
+from pydantic import Field
+
+from reveal_core.detect.base import Above0, Array, Contamination, Detector
 
 
 class PCAMahalanobisDetector(Detector):
@@ -32,10 +35,10 @@ class PCAMahalanobisDetector(Detector):
     def __init__(
         self,
         *,
-        ridge: float = 0.1,
-        kept: float | None = None,
-        clip: float | None = 10.0,
-        contamination: float = 0.01,
+        ridge: Above0 = 0.1,
+        kept: Annotated[float, Field(gt=0, le=1)] | None = None,
+        clip: Above0 | None = 10.0,
+        contamination: Contamination = 0.01,
     ) -> None:
         self.ridge = ridge
         self.kept = kept
@@ -46,10 +49,6 @@ class PCAMahalanobisDetector(Detector):
         return X if self.clip is None else np.clip(X, -self.clip, self.clip)
 
     def _fit(self, X: Array) -> None:
-        if self.ridge <= 0.0:
-            raise ValueError(f"ridge must be above 0, not {self.ridge}")
-        if self.kept is not None and not 0.0 < self.kept <= 1.0:
-            raise ValueError(f"kept must be a share of variance in (0, 1], not {self.kept}")
         clipped = self._clipped(X)
         self.mean_ = clipped.mean(axis=0)
         _, singular, components = np.linalg.svd(clipped - self.mean_, full_matrices=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
-from reveal_core.detect.base import Array, Detector
+from reveal_core.detect.base import Above0, Array, Contamination, Detector
 
 _MAD_TO_SIGMA = 1.4826
 """Median absolute deviation to standard deviation of a normal distribution: 1 / Φ⁻¹(3/4)."""
@@ -40,11 +42,11 @@ class ZScoreDetector(Detector):
     def __init__(
         self,
         *,
-        combine: str = "rms",
+        combine: Literal["rms", "mean", "max"] = "rms",
         robust: bool = True,
-        floor: float = 1e-3,
-        clip: float | None = 10.0,
-        contamination: float = 0.01,
+        floor: Above0 = 1e-3,
+        clip: Above0 | None = 10.0,
+        contamination: Contamination = 0.01,
     ) -> None:
         self.combine = combine
         self.robust = robust
@@ -53,8 +55,6 @@ class ZScoreDetector(Detector):
         self.contamination = contamination
 
     def _fit(self, X: Array) -> None:
-        if self.combine not in {"rms", "mean", "max"}:
-            raise ValueError(f"combine must be 'rms', 'mean' or 'max', not {self.combine!r}")
         deviation = X.std(axis=0)
         if self.robust:
             self.centre_ = np.median(X, axis=0)

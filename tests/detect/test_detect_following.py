@@ -27,7 +27,7 @@ def test_slow_drift_is_followed_and_a_jump_is_not() -> None:
     assert scores_of(jumped, 200)[1300] > 2.0 * scores.max()
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(cut=st.integers(210, 600), every=st.integers(20, 90), seed=st.integers(0, 5))
 def test_scores_do_not_depend_on_what_comes_later(cut: int, every: int, seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(600, 3))
@@ -54,7 +54,7 @@ def test_the_rate_of_alarms_is_what_was_asked_for_while_the_host_changes() -> No
     assert stays > alarms
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(cut=st.integers(900, 1400), seed=st.integers(0, 5))
 def test_a_threshold_knows_nothing_of_what_comes_later(cut: int, seed: int) -> None:
     scores = np.random.default_rng(seed).exponential(size=1440)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from reveal_core.detect.calibration import TailCalibration
-from reveal_core.detect.ensemble import FEW_WINDOWS, SHORT_TRIM, spotless
+from reveal_core.detect.spotless import FEW_WINDOWS, SHORT_TRIM, spotless
 
 
 def fused(held_out: NDArray[np.float64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
