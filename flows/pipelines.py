@@ -11,6 +11,7 @@ from flows.settings import ADAPTIVE
 from reveal_core.errors import UsageError
 from reveal_core.timespec import parse_duration
 from tasks.collecting import collect_apart
+from tasks.drifting import TRIGGER, watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.investigating import investigate_host
 from tasks.planning import classify_hosts, groups_of, parse_range, plan_hosts
@@ -52,13 +53,24 @@ def fit_detectors(
     overrides: Mapping[str, Any],
     seed: int,
     promote: bool,
+    gate: Mapping[str, Any] | None = None,
+    gate_start: str | None = None,
+    gate_end: str | None = None,
+    force: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Fit and register a model for each hardware class among the hosts."""
+    """Fit and register a model for each hardware class among the hosts; the gate promotes if asked."""
     parse_range(start, end)
+    if force is not None and not force.strip():
+        raise UsageError("--force needs a reason: it is kept in the model's history")
     plans = run.call(plan_hosts, store=store, host=host, start=start, end=end)
-    classes: dict[str, list[dict[str, str]]] = {}
-    for plan in run.call(classify_hosts, store=store, plans=plans):
-        classes.setdefault(plan["hardware_class"], []).append(plan)
+    classes = _by_class(run, store, plans)
+    judged: dict[str, list[dict[str, str]]] = {}
+    if gate_start is not None or gate_end is not None:
+        parse_range(gate_start, gate_end)
+        others = run.call(plan_hosts, store=store, host=host, start=gate_start, end=gate_end)
+        judged = _by_class(run, store, others)
+        for name in sorted(set(classes) - set(judged)):
+            raise UsageError(f"no host of class {name} has telemetry in the gate's range")
     calls = [
         {
             "store": store,
@@ -68,12 +80,81 @@ def fit_detectors(
             "profile": profile,
             "overrides": dict(overrides),
             "seed": seed,
-            "promote": promote,
+            "promote": promote or force is not None,
             "flow_run_id": run.run_id,
+            "gate": dict(gate or {}),
+            "gate_plans": judged.get(name),
+            "force": force,
         }
         for name, members in sorted(classes.items())
     ]
     return run.map(fit_hosts, calls)
+
+
+def _by_class(run: Runner, store: str, plans: list[dict[str, str]]) -> dict[str, list[dict[str, str]]]:
+    classes: dict[str, list[dict[str, str]]] = {}
+    for plan in run.call(classify_hosts, store=store, plans=plans):
+        classes.setdefault(plan["hardware_class"], []).append(plan)
+    return classes
+
+
+def watch_drift(
+    run: Runner,
+    *,
+    store: str,
+    tracking_uri: str,
+    host: str,
+    start: str | None,
+    end: str | None,
+    model: str | None,
+    rules: Mapping[str, Any],
+    refit: bool,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Look whether hosts have drifted from what their model was fitted on; fit a challenger if asked.
+
+    A challenger is never promoted here: a person, or a fit with the gate, decides that.
+    """
+    parse_range(start, end)
+    classes = _by_class(run, store, run.call(plan_hosts, store=store, host=host, start=start, end=end))
+    models = run.call(choose_model, tracking_uri=tracking_uri, model=model, hardware_classes=sorted(classes))
+    calls = [
+        {
+            "store": store,
+            "tracking_uri": tracking_uri,
+            "hardware_class": name,
+            "model": models[name],
+            "plans": members,
+            "rules": dict(rules),
+        }
+        for name, members in sorted(classes.items())
+    ]
+    found = run.map(watch_hosts, calls)
+    fits = [
+        {
+            "store": store,
+            "tracking_uri": tracking_uri,
+            "hardware_class": watched["hardware_class"],
+            "plans": classes[watched["hardware_class"]],
+            "profile": watched["profile"],
+            "overrides": watched["overrides"],
+            "seed": seed,
+            "promote": False,
+            "flow_run_id": run.run_id,
+            "trigger": f"{TRIGGER}{watched['why']}",
+            "without_incidents": True,
+        }
+        for watched in found
+        if refit and watched["drifted"] and not watched["answered"]
+    ]
+    challengers = {fitted["hardware_class"]: fitted for fitted in run.map(fit_hosts, fits)}
+    return [
+        {
+            **{name: value for name, value in watched.items() if name != "overrides"},
+            "challenger": challengers.get(watched["hardware_class"]),
+        }
+        for watched in found
+    ]
 
 
 def score_fleet(

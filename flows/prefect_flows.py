@@ -22,6 +22,7 @@ REPORT_KEY = "reveal-report"
 LINK_KEY = "reveal-report-link"
 INCIDENTS_KEY = "reveal-incidents"
 MODELS_KEY = "reveal-models"
+DRIFT_KEY = "reveal-drift"
 DRAIN_TIMEOUT_S = 10.0
 
 
@@ -65,8 +66,12 @@ def fit_detectors(
     overrides: dict[str, Any] | None = None,
     seed: int = 0,
     promote: bool = False,
+    gate: dict[str, float] | None = None,
+    gate_start: str | None = None,
+    gate_end: str | None = None,
+    force: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Fit and register a model for each hardware class from healthy telemetry."""
+    """Fit and register a model for each hardware class from healthy telemetry; the gate promotes if asked."""
     place, tracking = _places(store, tracking_uri)
     models = pipelines.fit_detectors(
         PrefectRunner(),
@@ -79,14 +84,65 @@ def fit_detectors(
         overrides=overrides or {},
         seed=seed,
         promote=promote,
+        gate=load_settings().method.gate if gate is None else gate,
+        gate_start=gate_start,
+        gate_end=gate_end,
+        force=force,
     )
     columns = ("model", "version", "alias", "hardware_class", "windows", "features", "run_id", "run_url")
     create_table_artifact(
-        [{name: model[name] for name in columns} for model in models],
+        [
+            {
+                **{name: model[name] for name in columns},
+                "gate": f"{model['gate']['decision']}: {model['gate']['reason']}" if model["gate"] else "",
+            }
+            for model in models
+        ],
         key=MODELS_KEY,
         description="Models registered",
     )
     return models
+
+
+@flow(name="watch-drift", persist_result=False)
+def watch_drift(
+    store: str | None = None,
+    tracking_uri: str | None = None,
+    host: str = "*",
+    start: str | None = "-1h",
+    end: str | None = "now",
+    model: str | None = None,
+    rules: dict[str, float] | None = None,
+    refit: bool = True,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Look whether hosts have drifted from what their champion was fitted on; drift fits a challenger."""
+    place, tracking = _places(store, tracking_uri)
+    found = pipelines.watch_drift(
+        PrefectRunner(),
+        store=place,
+        tracking_uri=tracking,
+        host=host,
+        start=start,
+        end=end,
+        model=model,
+        rules=load_settings().method.drift if rules is None else rules,
+        refit=refit,
+        seed=seed,
+    )
+    columns = ("hardware_class", "model", "version", "drifted", "host_share", "why", "run_url")
+    create_table_artifact(
+        [
+            {
+                **{name: watched[name] for name in columns},
+                "challenger": watched["challenger"]["version"] if watched["challenger"] else "",
+            }
+            for watched in found
+        ],
+        key=DRIFT_KEY,
+        description="Drift of each hardware class",
+    )
+    return found
 
 
 @flow(name="score-fleet", persist_result=False)

@@ -61,6 +61,13 @@ class MethodSettings(BaseModel, extra="forbid"):
     profile: str = Field(default="default", description="Named set of method settings.")
     seed: int = Field(default=0, ge=0, description="Seed of everything random in a fit.")
     overrides: dict[str, Any] = Field(default_factory=dict, description="Settings of the profile to replace.")
+    gate: dict[str, float] = Field(
+        default_factory=dict,
+        description="Bounds of the promotion gate to replace; docs/models.md lists them.",
+    )
+    drift: dict[str, float] = Field(
+        default_factory=dict, description="Bounds of what counts as drift to replace; likewise."
+    )
 
 
 class MLflowSettings(BaseModel, extra="forbid"):

@@ -1,12 +1,23 @@
-"""The fitting stage: healthy telemetry in, a registered model out."""
+"""The fitting stage: healthy telemetry in, a registered model out, which may take the champion's place."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from tasks.planning import read_hosts
-from tasks.tracking import Tracking
+from reveal_core.errors import UsageError
+from reveal_core.timespec import parse_time
+from tasks.planning import read_host
+from tasks.tracking import CHAMPION, ModelRef, Tracking
+
+if TYPE_CHECKING:
+    from reveal_core.evaluate.drift import Reference
+    from reveal_core.evaluate.gate import GateRules
+    from reveal_core.model import RevealModel
+    from reveal_core.profiles import Profile
+    from reveal_core.windows import Windows
+    from storage.store import Store
 
 
 def fit_hosts(
@@ -20,6 +31,11 @@ def fit_hosts(
     seed: int,
     promote: bool,
     flow_run_id: str | None,
+    gate: Mapping[str, Any] | None = None,
+    gate_plans: list[dict[str, str]] | None = None,
+    force: str | None = None,
+    trigger: str | None = None,
+    without_incidents: bool = False,
 ) -> dict[str, Any]:
     """Learning what healthy telemetry looks like.
 
@@ -32,44 +48,82 @@ def fit_hosts(
     profile, overrides, seed
         Method settings.
     promote
-        Whether the version becomes the champion.
+        Whether the version is to become the champion if the gate lets it. The first version of a class does
+        so without: there is none to compare it with.
     flow_run_id
         Id of the flow run, for the run's tags.
+    gate
+        Bounds of `reveal_core.evaluate.gate.GateRules` to replace.
+    gate_plans
+        Healthy ranges to judge challenger and champion on; without, the newest part of ``plans`` is held back
+        for it.
+    force
+        The reason to promote against the gate; None to obey it.
+    trigger
+        What the fit is for, where nobody asked for it by hand.
+    without_incidents
+        Whether to leave out windows that lie in incidents of the store.
 
     Returns
     -------
     dict
         ``run_id``, ``model``, ``version``, ``alias``, ``features``, ``windows``, ``metrics``,
-        ``hardware_class``, ``hosts``, ``notes``, ``run_url``.
+        ``hardware_class``, ``hosts``, ``run_url``; ``gate``, the decision and every criterion, None where the
+        gate was not asked.
 
     Raises
     ------
     UsageError
-        If the profile is not known or the telemetry is too little to learn from.
+        If the profile or a setting is not known, the telemetry is too little to learn from, or another
+        version became the champion meanwhile.
     UnavailableError
         If the store or MLflow cannot be reached.
     """
-    from reveal_core.method import fit_model
-    from reveal_core.profiles import load_profile
+    from reveal_core.evaluate.gate import GateRules
+    from reveal_core.evaluate.rules import with_settings
+    from reveal_core.profiles import load_profile, profile_from
     from storage.store import Store
-    from tasks.models import log_fit
+    from tasks.fit_runs import log_fit
+    from tasks.models import registered_name
 
-    settings = load_profile(profile, overrides)
-    tracking = Tracking(tracking_uri)
+    # By way of plain values: what came through a flow's parameters has lists for tuples.
+    settings = profile_from(load_profile(profile, overrides).to_dict())
+    rules = with_settings(GateRules(), gate or {}, "method.gate")
+    tracking, source = Tracking(tracking_uri), Store(store)
     # Asked before the work, not after it: a tracker that is down should not cost a fit.
-    _ = tracking.client
-    model = fit_model(read_hosts(Store(store), plans), settings, seed=seed)
+    champion = _champion(tracking, registered_name(hardware_class)) if promote else None
+    plans, judged = _divide(plans, champion, rules, gate_plans)
+    windows = [_windows(source, plan, settings, without_incidents) for plan in plans]
+    model, reference = _fit(windows, settings, seed)
     facts = model.facts()
     hosts = [plan["host"] for plan in plans]
     logged = log_fit(
         tracking,
         model,
+        reference,
         hardware_class=hardware_class,
         hosts=hosts,
         seed=seed,
-        promote=promote,
         flow_run_id=flow_run_id,
+        trigger=trigger,
     )
+    found = None
+    if champion is not None:
+        from tasks.promoting import decide
+
+        decision = decide(
+            tracking,
+            source,
+            ModelRef(logged["model"], logged["version"], logged["alias"], logged["run_id"]),
+            model,
+            champion,
+            plans=judged,
+            rules=rules,
+            seed=seed,
+            force=force,
+        )
+        found = decision.gate
+        logged["alias"] = decision.reference.alias
     return {
         **logged,
         "features": facts["features"],
@@ -79,4 +133,66 @@ def fit_hosts(
         "hosts": hosts,
         "threshold_rule": facts["threshold_rule"],
         "provisional": facts["provisional"],
+        "gate": found,
     }
+
+
+def _champion(tracking: Tracking, name: str) -> ModelRef | None:
+    from tasks.audit import aliases
+
+    return tracking.resolve(f"{name}@{CHAMPION}") if CHAMPION in aliases(tracking, name) else None
+
+
+def _divide(
+    plans: list[dict[str, str]],
+    champion: ModelRef | None,
+    rules: GateRules,
+    gate_plans: list[dict[str, str]] | None,
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Return what is fitted and what is judged; without a champion nothing is judged."""
+    from tasks.promoting import hold_back, require_apart
+
+    if champion is None:
+        return plans, []
+    if gate_plans is None:
+        return hold_back(plans, rules)
+    require_apart(plans, gate_plans)
+    return plans, gate_plans
+
+
+def _windows(source: Store, plan: Mapping[str, str], profile: Profile, without_incidents: bool) -> Windows:
+    from reveal_core.method import build_series, build_windows
+
+    windows = build_windows(build_series(read_host(source, plan, warm_up=False).telemetry), profile)
+    return _outside_incidents(source, plan, windows) if without_incidents else windows
+
+
+def _outside_incidents(source: Store, plan: Mapping[str, str], windows: Windows) -> Windows:
+    """Leave out windows that touch an incident of the host.
+
+    Raises
+    ------
+    UsageError
+        If that is most of them: then somebody has to say which time was healthy.
+    """
+    import polars as pl
+
+    host, frame = windows.host, windows.frame
+    incidents = source.read_incidents(parse_time(plan["start"]), parse_time(plan["end"]), host)
+    for incident in incidents:
+        frame = frame.filter((pl.col("end") <= incident.start) | (pl.col("start") >= incident.end))
+    if 2 * frame.height < windows.frame.height:
+        raise UsageError(
+            f"{windows.frame.height - frame.height} of {windows.frame.height} windows of {host} from "
+            f"{plan['start']} to {plan['end']} lie in incidents: say which time was healthy with reveal fit"
+        )
+    return replace(windows, frame=frame)
+
+
+def _fit(windows: Sequence[Windows], profile: Profile, seed: int) -> tuple[RevealModel, Reference]:
+    """Return the model of healthy windows, and how the features that its detectors see were distributed."""
+    from reveal_core.evaluate.drift import reference_of
+    from reveal_core.model import RevealModel
+
+    model = RevealModel(profile.to_dict(), seed).fit(windows)
+    return model, reference_of(model, windows)

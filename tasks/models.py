@@ -1,29 +1,28 @@
-"""Saving a fitted model to MLflow and loading it back without running code that comes with it."""
+"""Loading a registered model without running code that comes with it, and knowing which to load."""
 
 from __future__ import annotations
 
 import subprocess
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reveal_core.catalog import fingerprint
 from reveal_core.errors import UsageError
-from reveal_core.incidents import iso
-from tasks.figures import contribution_figure, score_histogram
-from tasks.tracking import ModelRef, Tracking, run_url, text_params
+from tasks.tracking import ModelRef, Tracking
 
 if TYPE_CHECKING:
-    from mlflow.models.model import ModelInfo
-
     from reveal_core.model import RevealModel
 
 DISTRIBUTION = "reveal-telemetry"
 MODEL_FILE = "model.skops"
+MAX_UNPACKED = 2**30
+"""Bytes that a model may unpack to. A model takes some megabytes; a small file can claim any size."""
 SKLEARN_TYPES = (
     "sklearn.tree._tree.Tree",
     "sklearn.neighbors._ball_tree.BallTree",
@@ -44,8 +43,14 @@ DAMAGED = (
     ImportError,
     EOFError,
     OSError,
+    IndexError,
+    RecursionError,
+    RuntimeError,
+    zlib.error,
 )
-"""What skops raises for a file that is no model, or is one of another version's classes."""
+"""What skops and zipfile raise for a file that is no model, or is one of another version's classes."""
+MARKS = (" event", " stock")
+"""Ends of a metric's meaning in the catalogue that tell how it is judged, not what it is."""
 
 
 def trusted_types(plugins: Iterable[str] = ()) -> list[str]:
@@ -76,6 +81,12 @@ def trusted_types(plugins: Iterable[str] = ()) -> list[str]:
     return [*(f"{cls.__module__}.{cls.__qualname__}" for cls in types), *SKLEARN_TYPES]
 
 
+def plugins_of(profile: Mapping[str, Any]) -> list[str]:
+    """Return the detectors of other libraries that a profile names: full paths, but not scikit-learn's."""
+    classes = [cls for _, cls, _ in profile["detectors"]]
+    return sorted({cls for cls in classes if "." in cls and not cls.startswith("sklearn.")})
+
+
 def registered_name(hardware_class: str) -> str:
     """Return the name of the registered model of a hardware class."""
     return f"reveal-{hardware_class}"
@@ -98,119 +109,28 @@ def code_version() -> str:
     return f"{number}+{found.stdout.strip()}"
 
 
-def log_fit(
-    tracking: Tracking,
-    model: RevealModel,
-    *,
-    hardware_class: str,
-    hosts: list[str],
-    seed: int,
-    promote: bool,
-    flow_run_id: str | None,
-) -> dict[str, Any]:
-    """Log a fit as a run and register its model.
-
-    Returns
-    -------
-    dict
-        ``run_id``, ``model``, ``version``, ``alias``, ``metrics``, ``run_url``: plain values that a task can
-        pass on.
-
-    Raises
-    ------
-    UnavailableError
-        If MLflow does not answer.
-    """
-    facts = model.facts()
-    interval = "/".join(
-        iso(datetime.fromtimestamp(facts[name] / 1e9, UTC)) for name in ("trained_from_ns", "trained_to_ns")
-    )
-    experiment_id = tracking.experiment(f"reveal/fit/{hardware_class}")
-    client = tracking.client
-    with tracking.expected():
-        import mlflow
-
-        with mlflow.start_run(
-            experiment_id=experiment_id,
-            run_name=f"{facts['profile']} {interval.partition('/')[0]}",
-            tags={
-                "reveal.version": code_version(),
-                "reveal.features": facts["feature_hash"],
-                "reveal.interval": interval,
-                "reveal.seed": str(seed),
-                "reveal.hosts": ",".join(hosts)[:5000],
-                "reveal.hardware_class": hardware_class,
-                "reveal.flow_run_id": flow_run_id or "",
-            },
-            log_system_metrics=False,
-        ) as run:
-            run_id = run.info.run_id
-            mlflow.log_params(text_params(model.parameters()))
-            metrics = {name: float(value) for name, value in model.metrics().items()}
-            mlflow.log_metrics(metrics)
-            mlflow.log_dict(facts, "facts.json")
-            client.log_figure(
-                run_id,
-                score_histogram(model.validation_scores, facts.get("threshold")),
-                "score_histogram.png",
-            )
-            client.log_figure(run_id, contribution_figure(model.contribution_means), "contributions.png")
-            info = _log_model(model)
-    reference = tracking.register(registered_name(hardware_class), run_id, info.model_id, promote=promote)
-    return {
-        "run_id": run_id,
-        "model": reference.name,
-        "version": reference.version,
-        "alias": reference.alias,
-        "metrics": metrics,
-        "run_url": run_url(tracking, experiment_id, run_id),
-    }
-
-
-def _log_model(model: RevealModel) -> ModelInfo:
-    import mlflow
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, Schema
-
-    signature = ModelSignature(
-        inputs=Schema([ColSpec("double", name, required=False) for name in model.feature_names]),
-        outputs=Schema([ColSpec("double")]),
-    )
-    names = (DISTRIBUTION, "scikit-learn", "skops", "numpy", "polars", "scipy")
-    info: ModelInfo = mlflow.sklearn.log_model(
-        model,
-        name="model",
-        serialization_format="skops",
-        skops_trusted_types=trusted_types(),
-        signature=signature,
-        pip_requirements=[f"{name}=={version(name)}" for name in names],
-        metadata=_plain(model.facts()),
-    )
-    return info
-
-
-def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if isinstance(value, str | int | float | bool)}
-
-
-def load_model(tracking: Tracking, reference: ModelRef) -> RevealModel:
+def load_model(tracking: Tracking, reference: ModelRef, plugins: Iterable[str] = ()) -> RevealModel:
     """Return a registered model.
 
     Only types that `trusted_types` lists are made; nothing in the file is executed.
 
+    Parameters
+    ----------
+    tracking, reference
+        Where it is registered, and its version.
+    plugins
+        Detectors of other libraries that it may hold, see `trusted_types`.
+
     Raises
     ------
     UsageError
-        If the file is no model of Reveal's, or holds types that this version does not trust.
+        If the file is no model of Reveal's, holds types that this version does not trust, was written by a
+        version that keeps models differently, or knows a metric by another meaning.
     UnavailableError
         If MLflow or its artifacts cannot be reached.
     """
-    import skops.io
-    from skops.io.exceptions import UntrustedTypesFoundException
-
-    from reveal_core.model import RevealModel
-
     _ = tracking.client
+    label = f"model {reference.label} at {tracking.shown}"
     with tempfile.TemporaryDirectory(prefix="reveal-model-") as folder:
         with tracking.expected():
             import mlflow
@@ -220,27 +140,111 @@ def load_model(tracking: Tracking, reference: ModelRef) -> RevealModel:
                 dst_path=folder,
                 tracking_uri=tracking.uri,
             )
-        path = Path(found) / MODEL_FILE
-        if not path.is_file():
-            raise UsageError(
-                f"model {reference.label} at {tracking.shown} is none of Reveal's: it has no {MODEL_FILE}"
-            )
-        try:
-            model = skops.io.load(path, trusted=trusted_types())
-        except UntrustedTypesFoundException as error:
-            raise UsageError(
-                f"model {reference.label} at {tracking.shown} holds types that this version does not trust: "
-                f"{error}"
-            ) from error
-        except DAMAGED as error:
-            raise UsageError(
-                f"model {reference.label} at {tracking.shown} cannot be read: {error}"
-            ) from error
-    if not isinstance(model, RevealModel):
-        raise UsageError(
-            f"model {reference.label} at {tracking.shown} is none of Reveal's: {type(model).__name__}"
-        )
+        _require_schema(Path(found), label)
+        model = read_model(Path(found) / MODEL_FILE, label, plugins)
+    catalog_notes(model, label)
     return model
+
+
+def _require_schema(folder: Path, label: str) -> None:
+    """Refuse a model that another version of Reveal keeps in another form, before anything of it is read."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.models import Model
+
+    from reveal_core.model import _SCHEMA
+
+    try:
+        metadata = Model.load(str(folder)).metadata or {}
+    except (MlflowException, OSError, ValueError, TypeError, AttributeError) as error:
+        line = " ".join(str(error).split())
+        raise UsageError(f"{label} cannot be read: its MLmodel file: {line}") from error
+    made = metadata.get("schema", _SCHEMA)
+    if made != _SCHEMA:
+        raise UsageError(
+            f"{label} is kept in form {made}, and this version of Reveal reads form {_SCHEMA}: "
+            "fit it again with reveal fit"
+        )
+
+
+def read_model(path: Path, label: str, plugins: Iterable[str] = ()) -> RevealModel:
+    """Return the model of a file; ``label`` names it in messages, ``plugins`` as `load_model` takes them.
+
+    Raises
+    ------
+    UsageError
+        As `load_model`.
+    """
+    import skops.io
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    from reveal_core.model import RevealModel
+
+    if not path.is_file():
+        raise UsageError(f"{label} is none of Reveal's: it has no {MODEL_FILE}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            # zipfile unpacks no more than a member claims, so the claims bound what is read.
+            unpacked = sum(member.file_size for member in archive.infolist())
+        if unpacked > MAX_UNPACKED:
+            raise ValueError(f"it would unpack to {unpacked / 2**20:.0f} MiB")
+        model = skops.io.load(path, trusted=trusted_types(plugins))
+    except UntrustedTypesFoundException as error:
+        raise UsageError(f"{label} holds types that this version does not trust: {error}") from error
+    except DAMAGED as error:
+        line = " ".join(str(error).split()) or type(error).__name__
+        raise UsageError(f"{label} cannot be read: {line}") from error
+    if not isinstance(model, RevealModel):
+        raise UsageError(f"{label} is none of Reveal's: {type(model).__name__}")
+    if not hasattr(model, "catalog_"):
+        raise UsageError(f"{label} does not say what its metrics mean: fit it again with reveal fit")
+    return model
+
+
+def catalog_notes(model: RevealModel, label: str) -> list[str]:
+    """Return a sentence for each way in which the catalogue says less or more of the model's metrics now.
+
+    Raises
+    ------
+    UsageError
+        If a metric of the model has another kind, unit or scale now: its figures of it would be wrong.
+    """
+    from reveal_core.features.rates import CHANGE_SUFFIX
+
+    then = model.catalog_
+    now = fingerprint(feature.metric.removesuffix(CHANGE_SUFFIX) for feature in model.features)
+    for metric in sorted(set(then) & set(now)):
+        if _without_marks(then[metric]) != _without_marks(now[metric]):
+            raise UsageError(
+                f"{label} knows {metric} as {_without_marks(then[metric])!r} (kind, unit, scale), and the "
+                f"catalogue has {_without_marks(now[metric])!r}: fit it again with reveal fit"
+            )
+    marked = [metric for metric in sorted(set(then) & set(now)) if then[metric] != now[metric]]
+    told = (
+        (marked, "are judged in another way now (as events or stocks)"),
+        (sorted(set(then) - set(now)), "are no longer in the catalogue"),
+        (sorted(set(now) - set(then)), "were not yet in the catalogue"),
+    )
+    return [
+        f"The model was fitted with another catalogue: {_some(metrics)} {what}."
+        for metrics, what in told
+        if metrics
+    ]
+
+
+def _without_marks(meaning: str) -> str:
+    """Return a metric's kind, unit and scale.
+
+    >>> _without_marks("gauge B 1 event stock")
+    'gauge B 1'
+    """
+    for mark in reversed(MARKS):
+        meaning = meaning.removesuffix(mark)
+    return meaning
+
+
+def _some(names: list[str], limit: int = 5) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
 def reference_dict(reference: ModelRef) -> dict[str, str]:

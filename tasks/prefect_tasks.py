@@ -11,6 +11,7 @@ from prefect.runtime import flow_run
 
 from reveal_core.errors import UnavailableError
 from tasks.collecting import collect_apart
+from tasks.drifting import watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.investigating import investigate_host
 from tasks.planning import classify_hosts, plan_hosts
@@ -61,6 +62,13 @@ TASKS: dict[Callable[..., Any], Any] = {
     # Not cached: whoever fits again wants another version.
     fit_hosts: _task(
         fit_hosts, "fit-hosts", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE, run_name="fit-{hardware_class}"
+    ),
+    watch_hosts: _task(
+        watch_hosts,
+        "watch-hosts",
+        tags=[STORE_TAG, MODEL_TAG],
+        cache=NO_CACHE,
+        run_name="watch-{hardware_class}",
     ),
     score_hosts: _task(score_hosts, "score-hosts", tags=[STORE_TAG, MODEL_TAG], cache=WITHIN_RUN),
     publish_report: _task(

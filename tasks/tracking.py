@@ -190,50 +190,15 @@ class Tracking:
                 "RESOURCE_DOES_NOT_EXIST",
                 "INVALID_PARAMETER_VALUE",
             ):
-                raise UsageError(
-                    f"no model {name}@{alias} at {self.shown}: {self._known_models()}"
-                ) from error
+                raise UsageError(f"no model {name}@{alias} at {self.shown}: {self.known_models()}") from error
             raise
         return ModelRef(name, str(version.version), "" if by_number else alias, version.run_id or "")
 
-    def _known_models(self) -> str:
+    def known_models(self) -> str:
+        """Return which models the registry holds, as the end of a sentence."""
         with self.expected():
             known = sorted(model.name for model in self.client.search_registered_models(max_results=20))
         return f"it holds {', '.join(known)}" if known else "it holds none yet, reveal fit makes one"
-
-    def register(self, name: str, run_id: str, model_id: str, *, promote: bool) -> ModelRef:
-        """Register a logged model and give it an alias.
-
-        The first version of a name becomes the champion whatever ``promote`` says, because scoring needs one;
-        a later one only if promoted, and then the champion before it keeps the alias ``previous``. Otherwise
-        it is the challenger.
-
-        Raises
-        ------
-        UnavailableError
-            If the registry does not answer.
-        """
-        from mlflow.exceptions import MlflowException
-
-        client = self.client
-        with self.expected():
-            try:
-                client.create_registered_model(name, description="A Reveal model of one hardware class")
-            except MlflowException as error:
-                if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                    raise
-            champion = client.get_registered_model(name).aliases.get(CHAMPION)
-            version = client.create_model_version(
-                name, source=f"models:/{model_id}", run_id=run_id, model_id=model_id, await_creation_for=60
-            )
-            number = str(version.version)
-            alias = CHAMPION if promote or champion is None else CHALLENGER
-            if alias == CHAMPION and champion is not None:
-                client.set_registered_model_alias(name, PREVIOUS, champion)
-            client.set_registered_model_alias(name, alias, number)
-            reason = "asked for" if promote else "first version" if champion is None else "not asked for"
-            client.set_model_version_tag(name, number, "reveal.promotion", f"{alias}: {reason}")
-        return ModelRef(name, number, alias, run_id)
 
 
 def run_url(tracking: Tracking, experiment_id: str, run_id: str) -> str:

@@ -61,9 +61,27 @@ def fit(
     promote: Annotated[
         bool,
         typer.Option(
-            "--promote", help="Make it the champion, which scoring uses; the first version always is."
+            "--promote",
+            help="Make it the champion, which scoring uses, if it passes the gate against the one that is; "
+            "the first version always is.",
         ),
     ] = False,
+    gate_start: Annotated[
+        str | None,
+        typer.Option(
+            "--gate-start",
+            metavar="TIME",
+            help="Healthy time to compare both on, outside the range that is fitted.",
+            show_default="the newest fifth of the range is held back for it",
+        ),
+    ] = None,
+    gate_end: Annotated[str | None, typer.Option("--gate-end", metavar="TIME", help="Its end.")] = None,
+    force: Annotated[
+        str | None,
+        typer.Option(
+            "--force", metavar="REASON", help="Promote it whatever the gate says; the reason is kept."
+        ),
+    ] = None,
     flow: options.Flow = None,
     json: options.Json = False,
 ) -> None:
@@ -83,6 +101,10 @@ def fit(
         overrides=settings.method.overrides,
         seed=settings.method.seed if seed is None else seed,
         promote=promote,
+        gate=settings.method.gate,
+        gate_start=gate_start,
+        gate_end=gate_end,
+        force=force,
     )
     # The contract names one model; hosts of several hardware classes give several, and none is left out.
     document = models[0] if len(models) == 1 else {**models[0], "models": models}
@@ -100,4 +122,17 @@ def _show_models(console: Console, models: list[dict[str, Any]]) -> None:
             console.print(
                 "  Less than a day of history: the threshold is provisional, no alarm rate can be promised."
             )
+        if model["gate"] is not None:
+            show_gate(console, model["gate"])
         console.print(f"  MLflow run {model['run_url'] or model['run_id']}")
+
+
+def show_gate(console: Console, gate: dict[str, Any]) -> None:
+    """Print what the promotion gate decided and each of its criteria."""
+    verdict = {"promoted": "promoted", "refused": "refused", "forced": "promoted against the gate"}
+    console.print(f"  Gate against {gate['against']}: {verdict[gate['decision']]}")
+    for criterion in gate["criteria"]:
+        mark = "[green]met[/green]    " if criterion["passed"] else "[red]not met[/red]"
+        console.print(f"    {mark} {criterion['name']}: {criterion['text']}")
+    for note in gate["notes"]:
+        console.print(f"    {note}")

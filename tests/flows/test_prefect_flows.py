@@ -114,6 +114,7 @@ def test_every_stage_of_the_pipelines_has_its_task(prefect: None) -> None:
         "classify-hosts",
         "choose-model",
         "fit-hosts",
+        "watch-hosts",
         "score-hosts",
         "publish-report",
         "investigate-host",

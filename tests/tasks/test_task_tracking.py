@@ -12,6 +12,7 @@ from reveal_core.errors import UnavailableError, UsageError
 from tasks.fitting import fit_hosts
 from tasks.models import load_model
 from tasks.planning import classify_hosts, plan_hosts
+from tasks.registry import register
 from tasks.tracking import ModelRef, Tracking, without_secrets
 
 
@@ -31,30 +32,9 @@ def fit(fitted_store, hardware_class: str, **options) -> dict:
     )
 
 
-def test_first_version_is_champion_later_ones_only_when_promoted(fitted_store) -> None:
-    name = "test-aliases"
-    tracking = Tracking(fitted_store.tracking_uri)
-    run_id = fitted_store.model["run_id"]
-    model_id = tracking.client.get_run(run_id).outputs.model_outputs[0].model_id
-
-    def register(promote: bool) -> ModelRef:
-        return tracking.register(name, run_id, model_id, promote=promote)
-
-    assert register(promote=False) == ModelRef(name, "1", "champion", run_id)
-    assert tracking.resolve(name).version == "1"
-    assert register(promote=False).alias == "challenger"
-    assert tracking.resolve(name).version == "1"
-    assert tracking.resolve(f"{name}@challenger").version == "2"
-    assert register(promote=True).alias == "champion"
-    assert tracking.resolve(name).version == "3"
-    assert tracking.resolve(f"models:/{name}@previous").version == "1"
-    assert tracking.resolve(f"{name}/2") == ModelRef(name, "2", "", run_id)
-    assert (
-        tracking.client.get_model_version(name, "2").tags["reveal.promotion"] == "challenger: not asked for"
-    )
-
-
 def test_a_run_holds_what_is_needed_to_know_where_a_model_came_from(fitted_store) -> None:
+    import mlflow
+
     model = fit(fitted_store, "test-run")
     client = Tracking(fitted_store.tracking_uri).client
     run = client.get_run(model["run_id"])
@@ -63,10 +43,18 @@ def test_a_run_holds_what_is_needed_to_know_where_a_model_came_from(fitted_store
     assert run.data.tags["reveal.flow_run_id"] == "flow-7"
     assert run.data.tags["reveal.seed"] == "0"
     assert len(run.data.tags["reveal.features"]) == 16
+    assert len(run.data.tags["reveal.catalog"]) == 16
+    assert run.data.tags["reveal.profile"] == "default"
+    assert run.data.tags["reveal.version"]
     assert run.data.params["window_s"] == "3.0"
     assert run.data.metrics["windows"] == model["windows"] > 90
     files = {item.path for item in client.list_artifacts(model["run_id"])}
-    assert {"facts.json", "score_histogram.png", "contributions.png"} <= files
+    assert {"facts.json", "reference.json", "score_histogram.png", "contributions.png"} <= files
+    version = client.get_model_version(model["model"], model["version"])
+    assert version.tags["reveal.interval"] == run.data.tags["reveal.interval"]
+    assert version.tags["reveal.features_count"] == str(model["features"])
+    signature = mlflow.models.get_model_info(f"models:/{model['model']}/{model['version']}").signature
+    assert len(signature.inputs.inputs) >= model["features"]
 
 
 def test_a_loaded_model_scores_as_the_fitted_one_did(fitted_store) -> None:
@@ -106,7 +94,7 @@ def register_file(fitted_store, name: str, write) -> ModelRef:
     tracking = Tracking(fitted_store.tracking_uri)
     with mlflow.start_run(experiment_id=tracking.experiment("foreign")) as run:
         info = write(mlflow)
-    return tracking.register(name, run.info.run_id, info.model_id, promote=True)
+    return register(tracking, name, run.info.run_id, info.model_id)
 
 
 def test_a_model_that_vouches_for_its_own_types_is_not_loaded(fitted_store) -> None:

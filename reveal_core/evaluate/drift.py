@@ -1,0 +1,262 @@
+"""Drift: do a host's features and scores still look like the telemetry that a model was fitted on?
+
+Detectors judge windows; drift judges a whole span. It asks for a change that lasts, so that an incident of
+some minutes in an hour is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from reveal_core.detect.base import Array
+from reveal_core.errors import UsageError
+from reveal_core.evaluate.reference import Reference, bin_counts, make_reference, stability_index
+from reveal_core.model import RevealModel
+from reveal_core.windows import Windows
+
+BLOCKS, LEFT_OUT = 8, 2
+"""A span is cut into so many blocks, and judged without any two neighbours: what lasts less is no drift."""
+SCORE_QUANTILE = 0.95
+JUDGED = 0.5
+"""Smallest coverage of a window that is looked at: what a fit asks of a window, too."""
+
+
+@dataclass(frozen=True)
+class DriftRules:
+    """Bounds beyond which a host has drifted, settable as ``[method.drift]``.
+
+    Attributes
+    ----------
+    psi
+        Population stability index of a feature. Below 0.1 a population counts as stable, from 0.25 on as
+        shifted (Siddiqi 2006, Credit Risk Scorecards, ch. 10).
+    shift
+        Distance of the feature's median from that of training, in the model's scale of it, which is never
+        below what is worth noticing.
+    feature_share
+        Share of drifted features that makes a host drift.
+    score_share
+        Share of windows that score beyond the 95 % quantile of healthy held-out ones, likewise; 0.05 is
+        expected.
+    host_share
+        Share of drifted hosts that makes a hardware class drift.
+    minimum_windows
+        Fewer windows than this are not judged.
+    """
+
+    psi: float = 0.25
+    shift: float = 1.0
+    feature_share: float = 0.2
+    score_share: float = 0.3
+    host_share: float = 0.5
+    minimum_windows: int = 240
+
+
+@dataclass(frozen=True)
+class FeatureDrift:
+    """A feature over the span: its index, its shift in units of the model's scale, and the two medians.
+
+    ``missing`` is true where training had it and the span has no sample of it; its figures are NaN then.
+    """
+
+    name: str
+    psi: float
+    shift: float
+    median: float
+    trained_median: float
+    drifted: bool
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What a span of one host says about drift.
+
+    Attributes
+    ----------
+    features
+        Every feature, the furthest first.
+    feature_share
+        Share of them that drifted.
+    score_share, score_ks
+        Share of windows that score beyond the 95 % quantile of held-out ones, least of all choices of what is
+        left out; and the distance of Kolmogorov and Smirnov between the two distributions of scores.
+    windows
+        Number of windows judged.
+    drifted
+        Whether features or scores did.
+    why
+        In words.
+    """
+
+    features: tuple[FeatureDrift, ...]
+    feature_share: float
+    score_share: float
+    score_ks: float
+    windows: int
+    drifted: bool
+    why: str
+
+
+def find_drift(
+    reference: Reference,
+    X: Array,
+    *,
+    centre: Array,
+    scale: Array,
+    scores: Array,
+    held_out: Array,
+    rules: DriftRules,
+) -> Drift:
+    """Return how far a span has drifted from training.
+
+    A feature has drifted if its population stability index exceeds both the bound and what the training range
+    showed within itself, and its median moved by what is worth noticing; and if that holds whichever quarter
+    of the span is left out.
+
+    Parameters
+    ----------
+    reference
+        Of the model.
+    X
+        Its features over the span's windows, shape (n_windows, n_features), in order of time, NaN where
+        missing.
+    centre, scale
+        Median and scale of each feature in training, shape (n_features,).
+    scores
+        Fused scores of the same windows, shape (n_windows,).
+    held_out
+        Fused scores of healthy windows by detectors that did not see them.
+    rules
+        The bounds.
+
+    Raises
+    ------
+    UsageError
+        If there are fewer windows than the rules ask for.
+    """
+    from scipy.stats import ks_2samp
+
+    n = len(X)
+    if n < rules.minimum_windows:
+        raise UsageError(
+            f"{n} windows are too few to tell drift from an incident: "
+            f"at least {rules.minimum_windows} are needed"
+        )
+    blocks = np.array_split(np.arange(n), BLOCKS)
+    kept = [
+        np.concatenate([b for i, b in enumerate(blocks) if not first <= i < first + LEFT_OUT])
+        for first in range(BLOCKS - LEFT_OUT + 1)
+    ]
+    features = tuple(
+        sorted(
+            (
+                _feature(reference, j, X[:, j], kept, float(centre[j]), float(scale[j]), rules)
+                for j in range(len(reference.names))
+                if len(reference.edges[j])
+            ),
+            key=lambda f: (not f.drifted, not f.missing, -f.psi if not f.missing else 0.0, f.name),
+        )
+    )
+    share = sum(f.drifted for f in features) / max(len(features), 1)
+    level = float(np.quantile(held_out, SCORE_QUANTILE))
+    score_share = float(min((scores[rows] > level).mean() for rows in kept))
+    by_features, by_scores = share >= rules.feature_share, score_share >= rules.score_share
+    moved = f"{share:.0%} of {len(features)} features have moved"
+    strange = (
+        f"{score_share:.0%} of the windows score higher than {SCORE_QUANTILE:.0%} of the healthy ones did"
+    )
+    said = [text for told, text in ((by_features, moved), (by_scores, strange)) if told]
+    return Drift(
+        features=features,
+        feature_share=share,
+        score_share=score_share,
+        score_ks=float(ks_2samp(scores, held_out).statistic),
+        windows=n,
+        drifted=by_features or by_scores,
+        why="; ".join(said) if said else f"no lasting change: {moved}, {strange}",
+    )
+
+
+def _feature(
+    reference: Reference,
+    j: int,
+    values: Array,
+    kept: Sequence[NDArray[np.int64]],
+    centre: float,
+    scale: float,
+    rules: DriftRules,
+) -> FeatureDrift:
+    name, edges = reference.names[j], reference.edges[j]
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return FeatureDrift(name, np.nan, np.nan, np.nan, centre, drifted=True, missing=True)
+    expected = np.rint(reference.shares[j] * reference.windows).astype(np.int64)
+    parts = [values[rows][~np.isnan(values[rows])] for rows in kept]
+    parts = [part for part in parts if len(part)]
+    psi = min(stability_index(expected, bin_counts(part, edges)) for part in parts)
+    shifts = [(float(np.median(part)) - centre) / scale for part in parts]
+    shift = min(shifts, key=abs)
+    bound = max(rules.psi, float(reference.natural[j]))
+    one_way = min(shifts) > 0 or max(shifts) < 0
+    return FeatureDrift(
+        name=name,
+        psi=psi,
+        shift=shift,
+        median=float(np.median(known)),
+        trained_median=centre,
+        drifted=bool(psi > bound and abs(shift) >= rules.shift and one_way),
+    )
+
+
+def reference_of(model: RevealModel, windows: Sequence[Windows]) -> Reference:
+    """Return how the features that a model's detectors see were distributed over its training windows."""
+    names = [model.feature_names[column] for column in model.kept_]
+    return make_reference(names, np.vstack([_seen(model, _covered(one)) for one in windows]))
+
+
+def drift_of(model: RevealModel, reference: Reference, windows: Windows, rules: DriftRules) -> Drift:
+    """Return how far a host's windows have drifted from what a model was fitted on.
+
+    Parameters
+    ----------
+    model, reference
+        The model, and its reference from `reference_of`.
+    windows
+        Of the span; those with too few samples are not judged.
+    rules
+        The bounds.
+
+    Raises
+    ------
+    UsageError
+        If there are too few windows, the model expects other features than the host has, or the reference is
+        of another model.
+    """
+    names = [model.feature_names[column] for column in model.kept_]
+    if list(reference.names) != names:
+        raise UsageError("the reference distribution is of other features than the model has")
+    covered = _covered(windows)
+    scaler = model.ensemble_.scaler_
+    return find_drift(
+        reference,
+        _seen(model, covered),
+        centre=scaler.centre_[model.kept_],
+        scale=scaler.scale_[model.kept_],
+        scores=model.score_windows(covered).frame["fused"].to_numpy(),
+        held_out=model.validation_scores,
+        rules=rules,
+    )
+
+
+def _covered(windows: Windows) -> Windows:
+    return replace(windows, frame=windows.frame.filter(pl.col("coverage") >= JUDGED))
+
+
+def _seen(model: RevealModel, windows: Windows) -> Array:
+    return np.asarray(model.align(windows)[:, model.kept_])
