@@ -1,4 +1,4 @@
-"""The method on labelled public data sets, each detector beside their fusion."""
+"""The method on labelled public data sets: series of hosts, each detector beside their fusion, and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reveal_core.errors import UsageError
 from reveal_core.evaluate.attribution import attribution_scores
-from reveal_core.evaluate.datasets import SERIES
+from reveal_core.evaluate.datasets import READERS, SERIES
 from reveal_core.evaluate.detection import EventScores, RankingScores, event_scores, pooled, ranking_scores
 from reveal_core.evaluate.labelled import LabelledSeries, Segment
 from reveal_core.evaluate.sampled import (
@@ -25,7 +25,11 @@ from reveal_core.evaluate.sampled import (
     sampled_profile,
     score_sampled,
 )
+from tasks.evaluating_jobs import evaluate_peers, evaluate_pods
+from tasks.labelled_figures import NO_ATTRIBUTION, detector_figures, told
 
+Say = Callable[[str], None]
+BUDGET_PER_DAY = 1.0
 SCALED = ("smd", "asd")
 """Data sets whose publisher gives metrics from 0 to 1; others are divided by the range of their history."""
 _ALARM = 0.5
@@ -37,22 +41,22 @@ def evaluate(
     folder: str,
     *,
     profile: str = "default",
-    budget_per_day: float = 1.0,
+    budget_per_day: float | None = None,
     seed: int = 0,
-    say: Callable[[str], None] = lambda _: None,
+    say: Say = lambda _: None,
 ) -> dict[str, Any]:
-    """Score every entity of a data set and judge the scores by its labels, which nothing else sees.
+    """Judge the method by the labels of a data set, which nothing else sees.
 
     Parameters
     ----------
     dataset
-        A key of `SERIES`.
+        A key of `READERS`.
     folder
         Where its files are.
     profile
-        ``default`` or ``paper``.
+        ``default`` or ``paper``; the latter for series of hosts alone.
     budget_per_day
-        Alarm budget, false alarms per host and day.
+        Alarm budget, false alarms per host and day; `BUDGET_PER_DAY` if not given. For series of hosts alone.
     seed
         Of the Isolation Forest.
     say
@@ -66,22 +70,36 @@ def evaluate(
         ``detectors``: by name, the fusion last, means over the entities that have events (``ap``, ``auc``,
         ``vus_pr``, ``event_recall``) and figures over all events and days (``event_f1``,
         ``event_recall_pooled``, ``false_events_per_day``, ``worst_false_events_per_day`` of one entity,
-        ``median_delay_min``, ``normal_flagged``); ``attribution``, None where no metric is labelled. None
-        stands for what cannot be told.
+        ``median_delay_min``, ``normal_flagged``); ``attribution``, of the labelled segments. None stands for
+        what cannot be told. `evaluate_peers` and `evaluate_pods` add figures of their own.
 
     Raises
     ------
     UsageError
-        If data set or profile is not known, or a file is missing or damaged.
+        If data set or profile is not known, one does not go with the other, or a file is missing or damaged.
     """
-    if dataset not in SERIES:
-        raise UsageError(f"unknown data set {dataset!r}: choose from {', '.join(SERIES)}")
+    if dataset not in READERS:
+        raise UsageError(f"unknown data set {dataset!r}: choose from {', '.join(READERS)}")
     settings = sampled_profile(profile)
+    if dataset in SERIES:
+        budget = BUDGET_PER_DAY if budget_per_day is None else budget_per_day
+        return _evaluate_series(dataset, Path(folder), settings, budget, seed, say)
+    if profile != "default":
+        raise UsageError(f"data set {dataset} has no profile {profile!r}: the publication has no rule for it")
+    if budget_per_day is not None:
+        raise UsageError(f"data set {dataset} has no alarm budget: its thresholds are fixed")
+    return (evaluate_peers if dataset == "emmy" else evaluate_pods)(Path(folder), say)
+
+
+def _evaluate_series(
+    dataset: str, folder: Path, settings: SampledProfile, budget_per_day: float, seed: int, say: Say
+) -> dict[str, Any]:
+    """Score every host of a data set."""
     started = time.perf_counter()
     rankings: dict[str, list[RankingScores]] = {}
     events: dict[str, list[EventScores]] = {}
     named: list[tuple[list[str], Segment, dict[str, str | None]]] = []
-    all_series = SERIES[dataset](Path(folder))
+    all_series = SERIES[dataset](folder)
     for number, series in enumerate(all_series, 1):
         say(f"{series.entity} ({number} of {len(all_series)})")
         unit = np.ones(len(series.metrics)) if dataset in SCALED else _ranges(series)
@@ -98,13 +116,13 @@ def evaluate(
     everything = pooled(events[FUSED])
     return {
         "dataset": dataset,
-        "profile": profile,
+        "profile": settings.name,
         "threshold": _threshold(settings, budget_per_day),
         "entities": len(all_series),
         "host_days": round(everything.days, 2),
         "events": everything.events,
         "seconds": round(time.perf_counter() - started, 1),
-        "detectors": {name: _figures(rankings[name], events[name]) for name in rankings},
+        "detectors": {name: detector_figures(rankings[name], events[name]) for name in rankings},
         "attribution": _attribution(named),
     }
 
@@ -128,39 +146,15 @@ def _event_scores(
     return event_scores(flags.astype(np.float64), _ALARM, series.labels, series.period_s)
 
 
-def _figures(rankings: Sequence[RankingScores], events: Sequence[EventScores]) -> dict[str, float | None]:
-    together = pooled(events)
-    mean = {
-        name: float(np.nanmean([getattr(ranking, field) for ranking in rankings]))
-        for name, field in (("ap", "average_precision"), ("auc", "auc"), ("vus_pr", "vus_pr"))
-    }
-    found = {
-        **mean,
-        "event_f1": together.f1,
-        "event_recall": float(np.nanmean([part.recall for part in events])),
-        "event_recall_pooled": together.recall,
-        "false_events_per_day": together.false_per_day,
-        "worst_false_events_per_day": max(part.false_per_day for part in events),
-        "median_delay_min": together.median_delay_min,
-        "normal_flagged": together.normal_flagged_share,
-    }
-    return {name: _told(value) for name, value in found.items()}
-
-
 def _attribution(
     named: Sequence[tuple[list[str], Segment, dict[str, str | None]]],
-) -> dict[str, float | None] | None:
+) -> dict[str, float | None]:
     if not any(segment.metrics for _, segment, _ in named):
-        return None
+        return dict(NO_ATTRIBUTION)
     # Metrics have the same subsystem in every entity of a data set.
     subsystems = {metric: subsystem for _, _, table in named for metric, subsystem in table.items()}
     judged = attribution_scores([r for r, _, _ in named], [s for _, s, _ in named], subsystems)
     found = asdict(judged)
     found["subsystem_top1"] = found.pop("subsystem")
     found["subsystem_top1_no_storage"] = found.pop("subsystem_no_storage")
-    return {name: _told(value) for name, value in found.items()}
-
-
-def _told(value: float) -> float | None:
-    """Return a figure as JSON has it; None where it cannot be told."""
-    return None if np.isnan(value) else round(float(value), 4)
+    return {name: told(value) for name, value in found.items()}

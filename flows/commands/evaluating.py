@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from flows import options
-from flows.commands import injected
+from flows.commands import injected, labelled
 from flows.output import emit, progress
 from reveal_core.errors import UsageError
 
-COLUMNS = (
-    ("ap", "AP"),
-    ("auc", "AUC"),
-    ("vus_pr", "VUS-PR"),
-    ("event_recall", "recall"),
-    ("event_recall_pooled", "pooled"),
-    ("false_events_per_day", "false/day"),
-    ("worst_false_events_per_day", "worst"),
-    ("event_f1", "F1"),
-    ("median_delay_min", "delay, min"),
-    ("normal_flagged", "flagged"),
-)
-SHARES = ("event_recall", "event_recall_pooled", "normal_flagged")
-
 
 def evaluate(
-    dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="smd, asd or nab.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME", help="smd, asd, nab, emmy or nezha.")
+    ] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder with its files.")] = None,
     perturb: Annotated[
         bool,
@@ -46,8 +32,15 @@ def evaluate(
     ] = 40,
     profile: options.Profile = None,
     budget: Annotated[
-        float, typer.Option("--budget", min=0.01, metavar="N", help="False alarms per host and day.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            "--budget",
+            min=0.01,
+            metavar="N",
+            help="False alarms per host and day; for smd, asd and nab.",
+            show_default="1",
+        ),
+    ] = None,
     seed: options.Seed = None,
     markdown: Annotated[
         Path | None,
@@ -83,8 +76,8 @@ def evaluate(
             dataset, str(data), profile=profile or "default", budget_per_day=budget, seed=seed or 0, say=say
         )
     if markdown is not None:
-        put_section(markdown, f"evaluate {found['dataset']} {found['profile']}", _markdown(found))
-    emit(found, as_json=json, text=lambda console: _show(console, found))
+        put_section(markdown, f"evaluate {found['dataset']} {found['profile']}", labelled.markdown(found))
+    emit(found, as_json=json, text=lambda console: labelled.show(console, found))
 
 
 def put_section(file: Path, name: str, text: str) -> None:
@@ -107,56 +100,3 @@ def put_section(file: Path, name: str, text: str) -> None:
     waiting = file.with_name(f".{file.name}.new")
     waiting.write_text(whole, encoding="utf-8")
     waiting.replace(file)
-
-
-def _markdown(found: dict[str, Any]) -> str:
-    lines = [_heading(found), "", f"| detector | {' | '.join(title for _, title in COLUMNS)} |"]
-    lines.append("|---|" + "---:|" * len(COLUMNS))
-    for name, figures in found["detectors"].items():
-        lines.append(f"| {name} | {' | '.join(_cell(key, figures[key]) for key, _ in COLUMNS)} |")
-    if found["attribution"] is not None:
-        lines += ["", f"{_attribution(found['attribution'])}."]
-    return "\n".join(lines)
-
-
-def _show(console: Console, found: dict[str, Any]) -> None:
-    console.print(_heading(found))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("detector")
-    for _, title in COLUMNS:
-        table.add_column(title, justify="right")
-    for name, figures in found["detectors"].items():
-        table.add_row(name, *(_cell(key, figures[key]) for key, _ in COLUMNS))
-    console.print(table)
-    if found["attribution"] is not None:
-        console.print(_attribution(found["attribution"]))
-
-
-def _heading(found: dict[str, Any]) -> str:
-    return (
-        f"{found['dataset']}, profile {found['profile']}: {found['entities']} entities, "
-        f"{found['host_days']:g} host-days, {found['events']} events; "
-        f"{found['threshold']}; {found['seconds']:.0f} s"
-    )
-
-
-def _attribution(found: dict[str, Any]) -> str:
-    share = {name: _cell("ap", value) for name, value in found.items()}
-    text = (
-        f"Right of {found['segments']:g} labelled segments: first metric {share['top1']}, any of three "
-        f"{share['top3']}; hit rate {share['hit100']} at 100 %, {share['hit150']} at 150 %"
-    )
-    if not found["subsystem_segments"]:
-        return text
-    return (
-        f"{text}; first subsystem {share['subsystem_top1']}, "
-        f"{share['subsystem_top1_no_storage']} without segments of storage alone"
-    )
-
-
-def _cell(key: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    if key in SHARES:
-        return f"{100 * value:.1f} %"
-    return f"{value:.1f}" if key == "median_delay_min" else f"{value:.3f}"

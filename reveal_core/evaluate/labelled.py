@@ -97,6 +97,9 @@ class PeerJob:
         Shape (k, nodes, metrics), in the publisher's unit; NaN where a sample is missing.
     slow
         Names of the nodes that are known to be slow for the whole job.
+    work
+        Those of the metrics that tell how much work a node does, in which nodes of a job must be alike; not
+        what it is given or needs for it.
     """
 
     job: str
@@ -105,6 +108,7 @@ class PeerJob:
     period_s: float
     values: Array
     slow: frozenset[str]
+    work: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def test_emmy_puts_samples_at_their_minute_and_node(tmp_path: Path) -> None:
     nan = np.nan
     assert job.values[:, :, 0] == pytest.approx(np.array([[1, 2], [nan, nan], [0, 3]]), nan_ok=True)
     assert job.values[:, :, 1] == pytest.approx(np.array([[nan, nan], [nan, nan], [2, 2]]), nan_ok=True)
-    assert job.slow == frozenset()
+    assert (job.slow, job.work) == (frozenset(), ("ipc",))
 
 
 def test_emmy_with_a_mistake_is_refused(tmp_path: Path) -> None:
@@ -168,6 +168,9 @@ def test_emmy_with_a_mistake_is_refused(tmp_path: Path) -> None:
         emmy.read(tmp_path)
     write_job(tmp_path, [1, 2], [0, 0], ipc=[1.0, np.inf])
     with pytest.raises(UsageError, match="column ipc, row 1: inf"):
+        emmy.read(tmp_path)
+    pl.DataFrame({"minute": [1], "node": [0], "clock": [2.0]}).write_parquet(tmp_path / "job_b.parquet")
+    with pytest.raises(UsageError, match="no column of work done: ipc, mem_bw, flops_any"):
         emmy.read(tmp_path)
 
 

@@ -75,7 +75,7 @@ def test_nab() -> None:
 def test_emmy() -> None:
     (job,) = emmy.read(SHARED / "emmy_jobs")
     assert job.values.shape == (1441, 32, 9)
-    assert job.slow == {"7", "8"}
+    assert (job.slow, job.work) == ({"7", "8"}, ("ipc", "mem_bw", "flops_any"))
     missing = np.isnan(job.values)
     assert (missing.any(axis=2) == missing.all(axis=2)).all()
     assert missing.mean() == pytest.approx(0.09, abs=0.005)

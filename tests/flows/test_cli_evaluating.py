@@ -64,14 +64,74 @@ def test_every_detector_stands_beside_the_fusion(
     assert text.count("| fusion |") == 2
 
 
+ATTRIBUTION = {"top1", "top3", "hit100", "hit150", "subsystem_top1"}
+
+
+def test_slow_nodes_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = 100.0 + np.random.default_rng(0).normal(scale=2.0, size=(75, 6))
+    values[:, 3] *= 0.8
+    minute, node = (axis.ravel() for axis in np.mgrid[0:75, 0:6])
+    table = pl.DataFrame({"minute": minute, "node": node, "ipc": values.ravel(), "clock": 2.0})
+    table.write_parquet(tmp_path / "job_x.parquet")
+    report = tmp_path / "quality.md"
+    command = ["evaluate", "--dataset", "emmy", "--data", str(tmp_path)]
+    assert main([*command, "--markdown", str(report), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["dataset"], found["entities"], found["events"]) == ("emmy", 6, 0)
+    assert all(set(figures) >= CONTRACT for figures in found["detectors"].values())
+    assert set(found["attribution"]) >= ATTRIBUTION
+    (job,) = found["jobs"]
+    assert (job["metrics"], job["full_hours"], job["slow_on_top"]) == (["ipc"], 16, None)
+    # No node of this job is known to be slow, so the one that is counts as a mistake.
+    assert job["others_named"] == ["3"]
+    assert job["healthy_node_minutes_named"] == 16
+    assert main(command) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "peers_all_metrics" in shown
+    assert "others named: 3, in 16 of their 96 node-minutes" in shown
+    assert "<!-- evaluate emmy default -->" in report.read_text(encoding="utf-8")
+
+
+def test_faults_in_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    busy = 10.0 + np.random.default_rng(0).normal(size=90)
+    busy[40:44] += 50.0
+    table = pl.DataFrame({"pod": "db-7-x", "ts": np.arange(90) * 60 + 1000, "cpu_rate_pct": busy})
+    table.write_parquet(tmp_path / "2030-01-02_metrics.parquet")
+    (tmp_path / "2030-01-02_faults.csv").write_text(
+        "inject_ts,pod,fault,subsystem\n3390,db-7-x,cpu_consumed,cpu\n5000,db-7-x,network_delay,network\n"
+    )
+    report = tmp_path / "quality.md"
+    command = ["evaluate", "--dataset", "nezha", "--data", str(tmp_path), "--markdown", str(report)]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["detectors"]) == ["cpu", "network", "fusion"]
+    assert all(set(figures) >= CONTRACT for figures in found["detectors"].values())
+    assert found["detectors"]["fusion"]["ap"] > 0.2
+    assert found["attribution"]["subsystem_top1"] == 0.5
+    (day,) = found["days"]
+    assert day["named"]["cpu_consumed"] == {"cpu": 1, "network": 0, "none": 0}
+    assert (day["latency"], day["free_named"]) == (False, 0)
+    assert main(command) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "right for 1 of 1 faults of cpu, 0 of 1 of network; something named at 0 of" in shown
+    assert "| 2030-01-02 | network_delay | 0 | 0 | 1 |" in report.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "nothing to evaluate: give --dataset NAME and --data DIR"),
         (["--dataset", "asd"], "nothing to evaluate"),
-        (["--dataset", "mnist", "--data", "."], "unknown data set 'mnist': choose from smd, asd, nab"),
+        (
+            ["--dataset", "mnist", "--data", "."],
+            "unknown data set 'mnist': choose from smd, asd, nab, emmy, nezha",
+        ),
         (["--dataset", "asd", "--data", "/nowhere"], "/nowhere"),
         (["--dataset", "asd", "--data", ".", "--profile", "x"], "unknown profile 'x'"),
+        (["--dataset", "emmy", "--data", ".", "--profile", "x"], "unknown profile 'x'"),
+        (["--dataset", "emmy", "--data", ".", "--profile", "paper"], "emmy has no profile 'paper'"),
+        (["--dataset", "nezha", "--data", ".", "--budget", "2"], "nezha has no alarm budget"),
+        (["--dataset", "nezha", "--data", "/nowhere"], "/nowhere"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_in_one_line(

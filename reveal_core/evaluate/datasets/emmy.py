@@ -16,6 +16,12 @@ from reveal_core.evaluate.datasets.tables import as_array, matching_files, read_
 from reveal_core.evaluate.labelled import PeerJob
 
 PERIOD_S = 60.0
+WORK = ("ipc", "mem_bw", "flops_any")
+"""Work done: instructions per cycle, bytes and operations per second.
+
+Clock and load are what a node is given, power and memory what it needs; the flops of one precision are a part
+of all flops and would count twice.
+"""
 SLOW_NODES = {"job_a": frozenset({"7", "8"})}
 
 
@@ -37,6 +43,9 @@ def _job(path: Path) -> PeerJob:
     metrics = tuple(name for name in table.columns if name not in ("minute", "node"))
     if not metrics:
         raise UsageError(f"{path}: no column of a metric")
+    work = tuple(name for name in WORK if name in metrics)
+    if not work:
+        raise UsageError(f"{path}: no column of work done: {', '.join(WORK)}")
     if table.select(pl.struct("minute", "node").is_duplicated().any()).item():
         raise UsageError(f"{path}: two rows of the same minute and node")
     nodes, place = np.unique(table["node"].to_numpy(), return_inverse=True)
@@ -51,4 +60,5 @@ def _job(path: Path) -> PeerJob:
         period_s=PERIOD_S,
         values=values,
         slow=SLOW_NODES.get(path.stem, frozenset()),
+        work=work,
     )
