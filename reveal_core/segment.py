@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from reveal_core.channels import Channel
@@ -66,6 +67,13 @@ def encode_metadata(
     }
 
 
+@lru_cache(maxsize=32)
+def _channel_table(text: bytes) -> tuple[Channel, ...]:
+    """Return a channel table; those of one host's segments are mostly the same, byte for byte."""
+    rows = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+    return tuple(Channel(**dict(zip(_COLUMNS, row, strict=True))) for row in rows)
+
+
 def decode_metadata(metadata: Mapping[bytes, bytes]) -> tuple[dict[str, Any], list[Channel]]:
     """Return head and channel table of a segment.
 
@@ -78,8 +86,7 @@ def decode_metadata(metadata: Mapping[bytes, bytes]) -> tuple[dict[str, Any], li
         raise ValueError("not a telemetry segment: its Reveal metadata is missing")
     try:
         head = json.loads(metadata[FACTS_KEY])
-        rows = json.loads(zlib.decompress(base64.b64decode(metadata[CHANNELS_KEY], validate=True)))
-        channels = [Channel(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+        channels = list(_channel_table(metadata[CHANNELS_KEY]))
     except (ValueError, TypeError, zlib.error) as error:
         raise ValueError(f"segment metadata is malformed: {error}") from error
     if not isinstance(head, dict) or head.get("schema") != SCHEMA_VERSION:

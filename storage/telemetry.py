@@ -68,7 +68,12 @@ def read_telemetry(
             except ValueError as error:
                 bad.append(put_aside(backend, key, data, str(error)))
                 continue
-            frame = segment.frame.filter((time >= low) & (time < high))
+            frame = segment.frame
+            first_ns, last_ns = frame.select(time.min().alias("first"), time.max().alias("last")).row(0)
+            if first_ns is None or last_ns < low or first_ns >= high:
+                continue
+            if first_ns < low or last_ns >= high:
+                frame = frame.filter((time >= low) & (time < high))
             if frame.height:
                 decoded.append((key, replace(segment, frame=frame)))
     if not decoded:

@@ -7,7 +7,7 @@ from typing import Any
 
 from reveal_core.timespec import parse_time
 from tasks.planning import read_host
-from tasks.publishing import model_info, put_report, source_notes
+from tasks.publishing import analysed_input, model_info, put_report
 from tasks.scoring import save_analysis
 
 TRANSDUCTIVE = (
@@ -56,7 +56,6 @@ def investigate_host(
     """
     from reveal_core.method import analyse, fit_model
     from reveal_core.profiles import load_profile
-    from reveal_core.report.types import HostInput
     from storage.store import Store
 
     settings = load_profile(profile, overrides)
@@ -67,18 +66,7 @@ def investigate_host(
     start, end = parse_time(plan["start"]), parse_time(plan["end"])
     analysis = analyse(fitted, read.telemetry, start=start, end=end)
     result = save_analysis(target, f"investigate@{report_id}", analysis, read)
-    quarantined = list({item["key"]: item for item in result["quarantined"]}.values())
-    host = HostInput(
-        host=plan["host"],
-        series=analysis.series,
-        scores=analysis.scores,
-        incidents=analysis.incidents,
-        facts=read.telemetry.facts,
-        start=start,
-        end=end,
-        sources=source_notes(read.telemetry),
-        quarantined=[item["key"] for item in quarantined],
-    )
+    host = analysed_input(analysis, read, start=start, end=end)
     learned = f"{baseline['start']} to {baseline['end']}" if baseline else "the range itself"
     notes = [*result["notes"], f"Fitted for this investigation on {learned}; the model was not registered."]
     return put_report(
@@ -89,6 +77,6 @@ def investigate_host(
         model=model_info(fitted, name="investigation", version="", alias=""),
         injected=[],
         notes=notes if baseline else [TRANSDUCTIVE, *notes],
-        quarantined=quarantined,
+        quarantined=list({item["key"]: item for item in result["quarantined"]}.values()),
         command=command,
     )

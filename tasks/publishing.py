@@ -15,10 +15,12 @@ from tasks.planning import read_host
 from tasks.tracking import ModelRef, Tracking
 
 if TYPE_CHECKING:
+    from reveal_core.method import Analysis
     from reveal_core.model import RevealModel
     from reveal_core.report.types import HostInput, ModelInfo, SourceNote
     from reveal_core.telemetry import Telemetry
     from storage.store import Store
+    from storage.telemetry import TelemetryRead
 
 
 def report_name(kind: str, created: datetime, *parts: str) -> str:
@@ -179,6 +181,23 @@ def source_notes(telemetry: Telemetry) -> list[SourceNote]:
     return here + [
         SourceNote(name, False, reason, 0) for name, reason in sorted(absent.items()) if name not in counts
     ]
+
+
+def analysed_input(analysis: Analysis, read: TelemetryRead, *, start: datetime, end: datetime) -> HostInput:
+    """Return what a report shows of a host that has just been analysed over a range."""
+    from reveal_core.report.types import HostInput
+
+    return HostInput(
+        host=analysis.host,
+        series=analysis.series,
+        scores=analysis.scores,
+        incidents=analysis.incidents,
+        facts=read.telemetry.facts,
+        start=start,
+        end=end,
+        sources=source_notes(read.telemetry),
+        quarantined=list(dict.fromkeys(item.key for item in read.quarantined)),
+    )
 
 
 def _host_input(target: Store, result: Mapping[str, Any]) -> HostInput:

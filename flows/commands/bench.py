@@ -37,6 +37,61 @@ def collector(
     emit(found, as_json=json, text=lambda console: _show(console, found))
 
 
+Hour = Annotated[str, typer.Option("--duration", metavar="TIME", help="Length of the telemetry, at 10 Hz.")]
+Channels = Annotated[int, typer.Option("--channels", min=10, help="Channels of the host.")]
+
+
+def features(
+    duration: Hour = "1h",
+    channels: Channels = 700,
+    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Measure pandas and tsfresh too.")] = True,
+    json: options.Json = False,
+) -> None:
+    """Measure the statistics of windows of an hour, beside pandas and tsfresh."""
+    seconds = parse_duration(duration)
+    with progress("Measuring features") as say:
+        from tasks.benching_method import bench_features
+
+        found = bench_features(seconds, channels, peers=peers, say=say)
+    emit(found, as_json=json, text=lambda console: _show_features(console, found))
+
+
+def scoring(duration: Hour = "1h", channels: Channels = 700, json: options.Json = False) -> None:
+    """Measure scoring from the store to attributed incidents, on one core."""
+    seconds = parse_duration(duration)
+    with progress("Measuring scoring") as say:
+        from tasks.benching_method import bench_scoring
+
+        found = bench_scoring(seconds, channels, folder=tempfile.gettempdir(), say=say)
+    emit(found, as_json=json, text=lambda console: _show_scoring(console, found))
+
+
+def _show_features(console: Console, found: dict[str, Any]) -> None:
+    console.print(
+        f"{found['rows']} rows of {found['channels']} channels to six statistics of {found['windows']} "
+        f"windows: {found['seconds']:.2f} s, {found['peak_mib']:.0f} MiB "
+        f"({found['input_mib']:.0f} of them the input), {found['cores']} cores"
+    )
+    for name in ("pandas", "tsfresh"):
+        if f"{name}_ratio" in found:
+            took, ratio = found[f"{name}_seconds"], found[f"{name}_ratio"]
+            console.print(f"  {name} needs {took:.1f} s, {ratio:.1f} times as long")
+    for note in found["notes"]:
+        console.print(note, markup=False)
+
+
+def _show_scoring(console: Console, found: dict[str, Any]) -> None:
+    console.print(
+        f"{found['rows']} rows of {found['channels']} channels, {found['features']} features, on one core: "
+        f"{found['score_seconds']:.2f} s from the store to {found['incidents']} attributed incidents "
+        f"(reading {found['read_seconds']:.2f} s), {found['peak_mib']:.0f} MiB"
+    )
+    console.print(
+        f"The newest minute: {found['newest_seconds']:.2f} s to its incident in the store, "
+        f"{found['publish_seconds']:.2f} s more to a report"
+    )
+
+
 def _show(console: Console, found: dict[str, Any]) -> None:
     machine = found["machine"]
     under = "under the lab's workload" if found["workload"] else "idle but for what runs anyway"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reveal_core.catalog import Metric
 from reveal_core.channels import Channel
-from reveal_core.features.rates import counter_rate, physical_series
+from reveal_core.features.rates import LOST, counter_rate, physical_series
 from reveal_core.telemetry import Telemetry
 
 EVENTS = Metric(name="x", subsystem="cpu", kind="counter", unit="events", description="x")
@@ -18,8 +18,8 @@ EVENTS = Metric(name="x", subsystem="cpu", kind="counter", unit="events", descri
 
 def rates(values, seconds=None, metric=EVENTS):
     seconds = [0.1 * i for i in range(len(values))] if seconds is None else seconds
-    frame = pl.DataFrame({"v": pl.Series(values, dtype=pl.Int64), "t": seconds})
-    return frame.select(counter_rate(pl.col("v"), pl.col("t"), metric).alias("r"))["r"].to_list()
+    counts = np.array([LOST if v is None else v for v in values], dtype=np.int64)
+    return [None if np.isnan(r) else r for r in counter_rate(counts, np.array(seconds), metric)]
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=2, max_size=50), st.data())
@@ -50,15 +50,28 @@ def test_no_rate_is_negative(values):
     st.lists(st.one_of(st.integers(0, 100), st.integers(2**31, 2**33)), min_size=1, max_size=50),
     st.booleans(),
     st.sampled_from([32, 64]),
+    st.data(),
 )
-def test_without_gaps_the_short_way_gives_the_same(values, dips, bits):
+def test_a_lost_sample_changes_only_the_rate_of_the_next_one(values, dips, bits, data):
     metric = Metric(
         name="x", subsystem="cpu", kind="counter", unit="events", description="x", dips=dips, bits=bits
     )
-    frame = pl.DataFrame({"v": pl.Series(values, dtype=pl.Int64), "t": [0.1 * i for i in range(len(values))]})
-    ways = [counter_rate(pl.col("v"), pl.col("t"), metric, whole=whole) for whole in (False, True)]
-    long, short = (frame.select(way.alias("r"))["r"] for way in ways)
-    assert long.equals(short)
+    lost = data.draw(st.integers(0, len(values) - 1))
+    whole = rates(values, metric=metric)
+    gap = rates([None if i == lost else v for i, v in enumerate(values)], metric=metric)
+    assert gap[lost] is None
+    assert [r for i, r in enumerate(gap) if i not in (lost, lost + 1)] == [
+        r for i, r in enumerate(whole) if i not in (lost, lost + 1)
+    ]
+
+
+def test_large_counts_keep_their_last_digit_beside_a_gap():
+    assert rates([2**60, None, 2**60 + 1, 2**60 + 4]) == [
+        None,
+        None,
+        pytest.approx(1 / 0.2),
+        pytest.approx(3 / 0.1),
+    ]
 
 
 def test_a_reset_gives_a_gap_and_starts_anew():
