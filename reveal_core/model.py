@@ -32,6 +32,8 @@ MIN_WINDOWS = 30
 """Fewer healthy windows than this cannot be split into blocks that each say something."""
 
 _FULL_COVERAGE = 0.5
+_LOST_SHARE = 0.1
+"""Smallest loss of a source's samples that is worth showing."""
 _SCHEMA = 1
 
 
@@ -47,12 +49,17 @@ def is_stock(metric: str) -> bool:
     return known is not None and known.stock
 
 
+def is_coverage(metric: str) -> bool:
+    """Tell whether a metric is not a signal but how much of a source's telemetry there is."""
+    return metric.startswith(COVERAGE)
+
+
 def select(features: Sequence[Feature], exclude: Sequence[str]) -> list[Feature]:
-    """Return the features that detectors may see: not excluded, and no levels of stocks."""
+    """Return the signals that detectors may see: not excluded, and no levels of stocks."""
     return [
         f
         for f in features
-        if f.metric != COVERAGE
+        if not is_coverage(f.metric)
         and not any(fnmatchcase(f.metric, pattern) for pattern in exclude)
         and (f.metric.endswith(CHANGE_SUFFIX) or not is_stock(f.metric))
     ]
@@ -73,8 +80,8 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     features_
         The features that move, each as a dict of `Feature`'s fields; the model scales all of them, so that
         pruned ones can still explain.
-    kept_
-        Columns of ``features_`` that the detectors see.
+    kept_, coverage_
+        Columns of ``features_`` that the detectors of signals see, and those of coverage.
     ensemble_
         Scaler, detectors, calibration and thresholds.
     catalog_
@@ -106,21 +113,24 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         by_name: dict[str, Feature] = {}
         for w in windows:
             by_name.update({f.name: f for f in w.features})
-        features = select(list(by_name.values()), profile.exclude)
-        raw = np.vstack([matrix(frame, features) for frame in frames])
-        events = np.array([profile.keep_events and is_event(f.metric) for f in features])
-        pruned = prune(raw, features, events, profile.correlation)
+        signals = select(list(by_name.values()), profile.exclude)
+        raw = np.vstack([matrix(frame, signals) for frame in frames])
+        events = np.array([profile.keep_events and is_event(f.metric) for f in signals])
+        pruned = prune(raw, signals, events, profile.correlation)
         if not pruned.kept:
             raise UsageError("no signal moves in this telemetry: there is nothing to learn from")
-        alive = [features[i] for i in pruned.alive]
-        self.features_ = [asdict(f) for f in alive]
+        coverage = [f for f in by_name.values() if is_coverage(f.metric)]
+        learned = [*(signals[i] for i in pruned.alive), *coverage]
+        self.features_ = [asdict(f) for f in learned]
         self.kept_ = np.flatnonzero(np.isin(pruned.alive, pruned.kept))
+        self.coverage_ = np.arange(len(pruned.alive), len(learned))
         self.groups_ = {name: list(group) for name, group in pruned.groups.items()}
-        self.n_considered_ = len(features)
+        self.n_considered_ = len(signals)
         self.n_still_ = len(pruned.still)
-        self.floors_ = self._floors(alive)
-        self.catalog_ = fingerprint(f.metric.removesuffix(CHANGE_SUFFIX) for f in alive)
-        X = raw[:, list(pruned.alive)]
+        self.floors_ = self._floors(learned)
+        self.catalog_ = fingerprint(f.metric.removesuffix(CHANGE_SUFFIX) for f in learned)
+        delivered = np.vstack([matrix(frame, coverage) for frame in frames])
+        X = np.hstack([raw[:, list(pruned.alive)], delivered])
         starts = [f["start"].dt.epoch("ns").to_numpy() for f in frames if f.height]
         self.trained_from_ns_ = int(min(s[0] for s in starts))
         self.trained_to_ns_ = int(max(s[-1] for s in starts) + round(profile.window_s * 1e9))
@@ -129,6 +139,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             detectors=profile.detectors,
             floors=self.floors_,
             kept=self.kept_,
+            coverage=self.coverage_,
             threshold=profile.threshold,
             margin=profile.margin,
             percentile=profile.percentile,
@@ -147,7 +158,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         samples = profile.window_s / 0.1
         floors = []
         for f in features:
-            floor = floor_of(f.metric, f.unit)
+            floor = _LOST_SHARE if is_coverage(f.metric) else floor_of(f.metric, f.unit)
             is_rate = f.unit.endswith("/s")
             floors.append(floor * np.sqrt(samples) if f.statistic != "level" and is_rate else floor)
         return np.array(floors, dtype=np.float64)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-COVERAGE = "telemetry.coverage"
-"""Metric of the features that tell, by source, how much of what was due was delivered, 0 to 1."""
+COVERAGE = "telemetry.coverage."
+"""Begins the metric that tells how much of what was due a source delivered, 0 to 1; its name follows."""
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,8 @@ def _coverage_feature(windows: ChannelWindows, source: str) -> Feature:
     """Return the feature of a source's coverage; it belongs to the subsystem of most of its channels."""
     of_source = [channel.subsystem for channel in windows.channels if channel.source == source]
     subsystem = max(sorted(set(of_source)), key=of_source.count)
-    return Feature(f"{COVERAGE}/{source}:level", COVERAGE, source, "level", subsystem, "")
+    metric = f"{COVERAGE}{source}"
+    return Feature(f"{metric}:value:level", metric, "value", "level", subsystem, "")
 
 
 def instance_space(windows: ChannelWindows) -> Windows:
