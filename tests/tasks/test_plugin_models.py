@@ -1,0 +1,80 @@
+"""Models that hold detectors of other libraries: saved, loaded, and never a way to import what they name."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skops.io
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from reveal_core.detect.ensemble import DetectorEnsemble
+from reveal_core.errors import UsageError
+from tasks.models import trusted_types
+
+X = np.random.default_rng(0).normal(size=(120, 5))
+SKLEARN = {
+    "sklearn.ensemble.IsolationForest": {"n_estimators": 10},
+    "sklearn.neighbors.LocalOutlierFactor": {},
+    "sklearn.svm.OneClassSVM": {},
+    "sklearn.linear_model.SGDOneClassSVM": {},
+    "sklearn.covariance.EllipticEnvelope": {},
+}
+
+
+def ensemble(path: str, **parameters: object) -> DetectorEnsemble:
+    detectors = (("z", "ZScoreDetector", ()), ("other", path, tuple(parameters.items())))
+    return DetectorEnsemble(
+        detectors=detectors, floors=np.full(5, 0.1), kept=np.arange(5), coverage=np.array([4])
+    ).fit(X, np.arange(120.0))
+
+
+@pytest.mark.parametrize("path", SKLEARN)
+def test_outlier_detectors_of_scikit_learn_are_loaded_without_a_word_in_the_settings(path: str) -> None:
+    fitted = ensemble(path, **SKLEARN[path])
+    loaded = skops.io.loads(skops.io.dumps(fitted), trusted=trusted_types())
+    assert loaded.member_scores(X).tobytes() == fitted.member_scores(X).tobytes()
+
+
+@pytest.mark.parametrize("algorithm", ["kd_tree", "ball_tree", "brute"])
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "chebyshev", "minkowski"])
+def test_neighbours_are_loaded_however_they_are_found(algorithm: str, metric: str) -> None:
+    p = {"p": 3} if metric == "minkowski" else {}
+    fitted = ensemble("sklearn.neighbors.LocalOutlierFactor", algorithm=algorithm, metric=metric, **p)
+    loaded = skops.io.loads(skops.io.dumps(fitted), trusted=trusted_types())
+    assert loaded.member_scores(X).tobytes() == fitted.member_scores(X).tobytes()
+
+
+def test_a_class_of_pyod_is_loaded_only_if_the_settings_of_whoever_loads_name_it() -> None:
+    saved = skops.io.dumps(ensemble("pyod.models.knn.KNN"))
+    with pytest.raises(UntrustedTypesFoundException, match=r"pyod\.models\.knn\.KNN"):
+        skops.io.loads(saved, trusted=trusted_types())
+    loaded = skops.io.loads(saved, trusted=trusted_types(["pyod.models.knn.KNN"]))
+    assert loaded.member_scores(X).shape == (120, 2)
+
+
+@pytest.mark.parametrize("path", ["os.system", "subprocess.Popen", "sklearn.svm.SVC"])
+def test_settings_cannot_make_anything_else_trusted(path: str) -> None:
+    with pytest.raises(UsageError, match=r"no outlier detector|has no class"):
+        trusted_types([path])
+
+
+def test_a_class_that_a_model_names_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "named_by_a_model.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    saved = skops.io.dumps(ensemble("sklearn.ensemble.IsolationForest", n_estimators=5))
+    changed = BytesIO()
+    with zipfile.ZipFile(BytesIO(saved)) as before, zipfile.ZipFile(changed, "w") as after:
+        for name in before.namelist():
+            content = before.read(name)
+            if name == "schema.json":
+                content = content.replace(b"sklearn.ensemble.IsolationForest", b"named_by_a_model.Detector")
+            after.writestr(name, content)
+    loaded = skops.io.loads(changed.getvalue(), trusted=trusted_types())
+    assert loaded.detectors[1][1] == "named_by_a_model.Detector"
+    assert loaded.member_scores(X).shape == (120, 2)
+    assert "named_by_a_model" not in sys.modules
