@@ -34,7 +34,7 @@ class LocalRule:
 
     A signal's median over the minutes judged, less its median over the time before, over the larger of the
     robust deviation in that time (1.4826 times the median absolute deviation) and a floor. All constants are
-    margins said beforehand, the same for every pod and day; none was fitted to labels.
+    margins, the same for every pod and day; none was fitted to labels.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class LocalRule:
         What is judged begins ``skip_s`` after the moment, since a sample is the mean of its minute, and lasts
         ``judged_s``, as long as the effect of a fault.
     floors
-        Smallest scale of each signal: 5 points of the CPU limit; a quarter of a factor e of the latency
-        ratio. With the threshold, what is named is 15 points, or a ratio twice as large, at least.
+        Smallest scale of each signal: 5 points of the CPU limit; .25 of the logarithm of the latency ratio.
+        With the threshold, what is named is 15 points, or a ratio twice as large, at least.
     threshold
         From here on a signal is named.
     least_before, least_judged
