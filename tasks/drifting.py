@@ -98,6 +98,37 @@ def watch_hosts(
     return {**result, **_log(tracking, reference, result)}
 
 
+def refit_hosts(store: str, **arguments: Any) -> dict[str, Any]:
+    """Fitting a challenger because of drift.
+
+    Parameters
+    ----------
+    store, arguments
+        As `tasks.fitting.fit_hosts` takes them. Nothing is promoted, and windows that lie in incidents are
+        left out.
+
+    Returns
+    -------
+    dict
+        As `fit_hosts`, with ``refused``: why no challenger could be fitted, ``""`` if one was.
+
+    Raises
+    ------
+    UnavailableError
+        If store or MLflow cannot be reached.
+    """
+    from tasks.fitting import fit_hosts
+
+    try:
+        fitted = fit_hosts(store, **{**arguments, "promote": False, "without_incidents": True})
+    except UnavailableError:
+        raise
+    except UsageError as error:
+        # What was found of drift is not lost because there is no healthy time to learn from.
+        return {"hardware_class": arguments["hardware_class"], "refused": str(error)}
+    return {**fitted, "refused": ""}
+
+
 def load_reference(tracking: Tracking, reference: ModelRef) -> Reference:
     """Return how the features of a registered model were distributed in training.
 
@@ -156,7 +187,7 @@ def _judge(
             raise
         except UsageError as error:
             failures.append(error)
-            hosts.append({"host": plan["host"], "drifted": False, "skipped": str(error)})
+            hosts.append({"host": plan["host"], "drifted": False, "why": "", "skipped": str(error)})
             continue
         hosts.append({"host": plan["host"], **_plain(drift), "skipped": ""})
         seen.append(windows)

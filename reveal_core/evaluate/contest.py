@@ -19,6 +19,10 @@ from reveal_core.profiles import Profile, profile_from
 from reveal_core.telemetry import Telemetry
 from reveal_core.windows import Windows
 
+SIZES = (4.0, 8.0, 16.0)
+"""Of perturbations: smaller ones neither model finds, and they would tell the two apart no better."""
+GAP_S = 15.0
+"""Time between perturbations: the range that is held back for the gate is short."""
 JUDGED = 0.5
 """Smallest coverage of a window that counts as judged: what a fit asks of a window, too."""
 
@@ -65,7 +69,12 @@ class Contest:
         self._seen: dict[tuple[Any, ...], list[_Seen]] = {}
         step = max(1, -(-len(self._grounds) // max(1, rules.injected_hosts)))
         chosen = set(range(0, len(self._grounds), step))
-        plan = InjectionPlan(count=max(1, -(-rules.injections // max(1, len(chosen)))), seed=seed)
+        plan = InjectionPlan(
+            sizes=SIZES,
+            gap_s=GAP_S,
+            count=max(1, -(-rules.injections // max(1, len(chosen)))),
+            seed=seed,
+        )
         self._series = [build_series(ground.telemetry) for ground in self._grounds]
         self._copies = [
             self._perturbed(index, plan) if index in chosen and rules.injections else []

@@ -44,7 +44,9 @@ class GateRules:
     injections
         Perturbations injected in all, spread over at most ``injected_hosts`` hosts.
     rank_correlation
-        Smallest Spearman correlation of the two models' scores of the same windows.
+        Smallest Spearman correlation of the two models' scores of the same windows. Models of one machine in
+        one state were seen to agree by 0.96, of different runs of the job by 0.5 to 0.9, of a machine that
+        had changed by 0.3 to 0.4; scores that have nothing in common agree by 0.
     feature_coverage
         Smallest share of the challenger's features that a host of the class must have.
     window_coverage
@@ -62,7 +64,7 @@ class GateRules:
     minimum_recall: float = 0.5
     injections: int = 24
     injected_hosts: int = 4
-    rank_correlation: float = 0.4
+    rank_correlation: float = 0.3
     feature_coverage: float = 0.8
     window_coverage: float = 0.9
 
