@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reveal_core.attribute.build import build_incidents
+from reveal_core.detect.following import Follower
 from reveal_core.features.derived import add_derived
 from reveal_core.features.pace import even_pace
 from reveal_core.features.rates import physical_series
@@ -80,6 +81,7 @@ def analyse(
     *,
     start: datetime | None = None,
     end: datetime | None = None,
+    follower: Follower | None = None,
 ) -> Analysis:
     """Return scores and incidents of a host.
 
@@ -91,6 +93,8 @@ def analyse(
         Should reach a few seconds before ``start``: a counter's rate needs the sample before.
     start, end
         Range of the windows; the extent of the telemetry if not given.
+    follower
+        Sets the threshold from the host's past; without, it is the model's own.
 
     Raises
     ------
@@ -98,10 +102,13 @@ def analyse(
         If the model expects other features than the host has.
     """
     series = build_series(telemetry)
-    return analyse_windows(model, series, build_windows(series, profile_from(model.profile), start, end))
+    windows = build_windows(series, profile_from(model.profile), start, end)
+    return analyse_windows(model, series, windows, follower)
 
 
-def analyse_windows(model: RevealModel, series: Series, windows: Windows) -> Analysis:
+def analyse_windows(
+    model: RevealModel, series: Series, windows: Windows, follower: Follower | None = None
+) -> Analysis:
     """Return scores and incidents of a host whose windows are there already.
 
     Parameters
@@ -110,18 +117,21 @@ def analyse_windows(model: RevealModel, series: Series, windows: Windows) -> Ana
         Of hosts of its kind.
     series, windows
         From `build_series` and `build_windows`, with the settings that the model was fitted with.
+    follower
+        Sets the threshold from the host's past; without, it is the model's own.
 
     Raises
     ------
     UsageError
         If the model expects other features than the host has.
     """
-    scores = model.score_windows(windows)
+    scores = model.score_windows(windows, follower)
     incidents = build_incidents(scores, model.excursions(windows), series, profile_from(model.profile))
     notes = []
-    if model.ensemble_.provisional_:
+    own = scores.frame["threshold"] == model.threshold.value
+    if model.threshold.provisional and own.any():
         notes.append(
             f"The alarm rate is provisional: the model learned from {model.history_s / 60:.0f} minutes, "
-            f"and a budget per day needs a day; the threshold is {model.ensemble_.threshold_rule_}."
+            f"and a budget per day needs a day; the threshold is {model.threshold.rule}."
         )
     return Analysis(series.host, series, windows, scores, incidents, tuple(notes))

@@ -20,7 +20,9 @@ from reveal_core.catalog.floors import floor_of
 from reveal_core.detect.base import Array
 from reveal_core.detect.contributions import Excursions
 from reveal_core.detect.ensemble import DetectorEnsemble
+from reveal_core.detect.following import Follower
 from reveal_core.detect.fusion import fuse
+from reveal_core.detect.threshold import Threshold
 from reveal_core.errors import UsageError
 from reveal_core.features.pruning import prune
 from reveal_core.features.rates import CHANGE_SUFFIX
@@ -173,6 +175,12 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     # scoring
 
     @property
+    def threshold(self) -> Threshold:
+        """The threshold of the fused score that the model brings along."""
+        ensemble = self.ensemble_
+        return Threshold(ensemble.threshold_, ensemble.threshold_rule_, ensemble.provisional_)
+
+    @property
     def history_s(self) -> float:
         """Length of the history that the model learned from, in seconds."""
         return (self.trained_to_ns_ - self.trained_from_ns_) / 1e9
@@ -205,8 +213,16 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             )
         return matrix(windows.frame, self.features)
 
-    def score_windows(self, windows: Windows) -> Scores:
-        """Return the scores of a host's windows; one without samples has score 0 and is never anomalous."""
+    def score_windows(self, windows: Windows, follower: Follower | None = None) -> Scores:
+        """Return the scores of a host's windows; one without samples has score 0 and is never anomalous.
+
+        Parameters
+        ----------
+        windows
+            Of one host, in order of time.
+        follower
+            Sets the threshold from the host's past; without, it is the model's own.
+        """
         X = self.align(windows)
         profile = profile_from(self.profile)
         names = tuple(name for name, _, _ in profile.detectors)
@@ -215,14 +231,17 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         logs = self.ensemble_.log_tails(members)
         fused = np.where(present, fuse(logs), 0.0)
         severity = np.where(present, (members > self.ensemble_.member_thresholds_).sum(axis=1), 0)
-        threshold = self.ensemble_.threshold_
+        threshold = np.full(len(fused), self.ensemble_.threshold_)
+        if follower is not None:
+            times = windows.frame["start"].dt.epoch("ns").to_numpy()
+            threshold[present] = follower.thresholds(times[present], fused[present])
         anomalous = severity >= profile.agreement if profile.agreement else fused > threshold
         columns = {
             **{f"score/{n}": members[:, j] for j, n in enumerate(names)},
             **{f"p/{n}": np.exp(-logs[:, j]) for j, n in enumerate(names)},
             "fused": fused,
             "probability": np.exp(-fused),
-            "threshold": np.full(len(fused), threshold),
+            "threshold": threshold,
             "severity": severity.astype(np.int64),
             "anomalous": anomalous,
         }

@@ -53,6 +53,12 @@ class Profile:
         healthy maximum) or ``percentile`` of healthy scores.
     agreement
         0: the fused score decides. Above: that many detectors must be beyond their own threshold.
+    memory_days
+        With a budget: how many days of a host's scores set its threshold, anew each hour, once there is a day
+        of them.
+    hold_s
+        With a budget: an alarm that stays on this long is held as a changed regime until somebody
+        acknowledges it.
     folds, trim
         Blocks of history for held-out scores, and the largest share of it that calibration leaves out.
     clear_ratio, gap_s, cooldown_s, minimum_windows
@@ -76,12 +82,15 @@ class Profile:
         ("mahalanobis", "PCAMahalanobisDetector", ()),
         ("forest", "IsolationForestDetector", ()),
         ("excess", "ExcessDetector", ()),
+        ("coverage", "CoverageDetector", ()),
     )
     threshold: Literal["budget", "percentile"] = "budget"
     alarm_budget: Above0 = 1.0
     margin: Annotated[_Float, Field(ge=1)] = 1.5
     percentile: Annotated[_Float, Field(gt=0, le=100)] = 99.0
     agreement: Annotated[_Int, Field(ge=0)] = 0
+    memory_days: Annotated[_Float, Field(ge=1)] = 3.0
+    hold_s: Above0 = 7200.0
     folds: Annotated[_Int, Field(ge=2)] = 5
     trim: Annotated[_Float, Field(ge=0, lt=0.5)] = 0.06
     clear_ratio: Annotated[_Float, Field(gt=0, le=1)] = 0.7

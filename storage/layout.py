@@ -17,6 +17,7 @@ TELEMETRY = "telemetry"
 SCORES = "scores"
 INCIDENTS = "incidents"
 REPORTS = "reports"
+REGIMES = "regimes"
 QUARANTINE = "quarantine"
 REPORTS_INDEX = f"{REPORTS}/index.html"
 REPORTS_LATEST = f"{REPORTS}/latest.json"
@@ -202,6 +203,18 @@ def scores_key(model: str, host: str, hour: datetime) -> str:
 def incident_key(incident_id: str, start: datetime) -> str:
     """Return an incident's key; it lies under the day on which it began."""
     return f"{INCIDENTS}/{date_part(to_utc(start).date())}/{quote_name(incident_id)}.json"
+
+
+def regime_key(model: str, host: str) -> str:
+    """Return the key of a host's regime; ``model`` is the name of the registered model, without a version."""
+    return f"{REGIMES}/model={quote_name(model)}/host={quote_name(host)}.json"
+
+
+def parse_scores_model(part: str) -> tuple[str, int] | None:
+    """Return name and version of ``model=<name>@<version>``; None for anything else."""
+    label = unquote_name(part.removeprefix("model=")) if part.startswith("model=") else None
+    name, _, version = (label or "").rpartition("@")
+    return (name, int(version)) if name and version.isdecimal() else None
 
 
 def report_folder(report_id: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
@@ -13,10 +14,12 @@ from reveal_core.scores import Scores
 from storage.backend import Backend
 from storage.decode import to_ns
 from storage.layout import (
+    SCORES,
     date_part,
     floor_hour,
     parse_date_part,
     parse_hour_part,
+    parse_scores_model,
     scores_folder,
     scores_key,
     to_utc,
@@ -27,8 +30,8 @@ _SCORE = "score/"
 _TIME = pl.Datetime("ns", "UTC")
 
 
-def _decode(data: bytes) -> pl.DataFrame:
-    """Return a score file's table.
+def _decode(data: bytes, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return a score file's table, or some columns of it.
 
     Raises
     ------
@@ -36,21 +39,21 @@ def _decode(data: bytes) -> pl.DataFrame:
         If it is no Parquet file or has no window start.
     """
     try:
-        frame = pl.read_parquet(io.BytesIO(data))
+        frame = pl.read_parquet(io.BytesIO(data), columns=list(columns) if columns else None)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(" ".join(str(error).split())) from error
-    for column in ("start", "end"):
+    for column in ("start", "end") if columns is None else ("start",):
         if frame.schema.get(column) != _TIME:
             raise ValueError(f"column {column} is {frame.schema.get(column)}, not a time in UTC")
     return frame
 
 
-def _read(backend: Backend, key: str) -> pl.DataFrame | None:
+def _read(backend: Backend, key: str, columns: Sequence[str] | None = None) -> pl.DataFrame | None:
     data = backend.read(key)
     if data is None:
         return None
     try:
-        return _decode(data)
+        return _decode(data, columns)
     except ValueError as error:
         put_aside(backend, key, data, str(error))
         return None
@@ -78,10 +81,15 @@ def put_scores(backend: Backend, model: str, scores: Scores) -> list[str]:
     return sorted(keys)
 
 
-def read_scores(backend: Backend, model: str, host: str, start: datetime, end: datetime) -> Scores | None:
-    """Return the scores of windows that begin in [start, end); see `storage.store.Store.read_scores`."""
-    if to_utc(start) >= to_utc(end):
-        raise UsageError(f"the time range from {start.isoformat()} to {end.isoformat()} is empty")
+def _read_range(
+    backend: Backend,
+    model: str,
+    host: str,
+    start: datetime,
+    end: datetime,
+    columns: Sequence[str] | None = None,
+) -> pl.DataFrame | None:
+    """Return what is stored of windows that begin in [start, end), in no order; None if there are none."""
     low, high = floor_hour(start), to_utc(end)
     folder = scores_folder(model)
     days = [d for d in map(parse_date_part, backend.names(folder)) if d and low.date() <= d <= high.date()]
@@ -93,12 +101,43 @@ def read_scores(backend: Backend, model: str, host: str, start: datetime, end: d
         if hour is not None
     ]
     keys = [scores_key(model, host, hour) for hour in every if low <= hour < high]
-    frames = [f for f in backend.each(partial(_read, backend), keys) if f is not None]
+    frames = [f for f in backend.each(partial(_read, backend, columns=columns), keys) if f is not None]
     if not frames:
         return None
     time = pl.col("start").to_physical()
     frame = pl.concat(frames, how="diagonal_relaxed").filter((time >= to_ns(start)) & (time < to_ns(end)))
-    if not frame.height:
+    return frame if frame.height else None
+
+
+def read_past(backend: Backend, name: str, host: str, start: datetime, end: datetime) -> pl.DataFrame:
+    """Return what every version of a registered model said of a host; see `storage.store.Store.read_past`."""
+    columns = ["start", "coverage", "fused", "threshold"]
+    versions = sorted(
+        parsed[1]
+        for parsed in map(parse_scores_model, backend.names(SCORES))
+        if parsed is not None and parsed[0] == name
+    )
+    found = [
+        frame.with_columns(pl.lit(version).alias("version"))
+        for version in versions
+        if (frame := _read_range(backend, f"{name}@{version}", host, start, end, columns)) is not None
+    ]
+    if not found:
+        schema = dict(zip([*columns, "version"], [_TIME, *[pl.Float64()] * 3, pl.Int32()], strict=True))
+        return pl.DataFrame(schema=schema)
+    return (
+        pl.concat(found, how="vertical_relaxed")
+        .unique("start", keep="last", maintain_order=True)
+        .sort("start")
+    )
+
+
+def read_scores(backend: Backend, model: str, host: str, start: datetime, end: datetime) -> Scores | None:
+    """Return the scores of windows that begin in [start, end); see `storage.store.Store.read_scores`."""
+    if to_utc(start) >= to_utc(end):
+        raise UsageError(f"the time range from {start.isoformat()} to {end.isoformat()} is empty")
+    frame = _read_range(backend, model, host, start, end)
+    if frame is None:
         return None
     detectors = tuple(name.removeprefix(_SCORE) for name in frame.columns if name.startswith(_SCORE))
     return Scores(host, frame.sort("start"), detectors)

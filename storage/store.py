@@ -13,6 +13,9 @@ from storage.layout import segment_key
 
 # What reads tables is imported where it is used: an agent that only writes segments must not pay for Polars.
 if TYPE_CHECKING:
+    import polars as pl
+
+    from reveal_core.regimes import Regime
     from reveal_core.scores import Scores
     from storage.telemetry import TelemetryRead
 
@@ -140,6 +143,38 @@ class Store:
         from storage.scores import read_scores
 
         return read_scores(self.backend, model, host, start, end)
+
+    def read_past(self, name: str, host: str, start: datetime, end: datetime) -> pl.DataFrame:
+        """Return what every version of a registered model said of a host's windows in [``start``, ``end``).
+
+        Returns
+        -------
+        polars.DataFrame
+            ``start``, ``coverage``, ``fused``, ``threshold`` and ``version`` by start; of a window that
+            several versions scored, what the newest said. Scores of different versions are comparable: they
+            are -ln of tail probabilities.
+        """
+        from storage.scores import read_past
+
+        return read_past(self.backend, name, host, start, end)
+
+    def put_regime(self, regime: Regime) -> str:
+        """Store a host's regime in place of the one before; return its key."""
+        from storage.regimes import put_regime
+
+        return put_regime(self.backend, regime)
+
+    def read_regime(self, model: str, host: str) -> Regime | None:
+        """Return the newest regime of a host by a registered model's name; None if there never was one."""
+        from storage.regimes import read_regime
+
+        return read_regime(self.backend, model, host)
+
+    def regimes(self) -> list[Regime]:
+        """Return the newest regime of every host that ever had one, by host."""
+        from storage.regimes import read_regimes
+
+        return read_regimes(self.backend)
 
     def put_incident(self, incident: Incident) -> str:
         """Store an incident as JSON, replacing an earlier state of the same; return its key."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reveal_core.errors import RevealError, UnavailableError, UsageError
 from reveal_core.timespec import parse_time
+from tasks.following import follow_regime, follower_of, regime_note
 from tasks.models import load_model, reference_dict, registered_name
 from tasks.planning import read_host
 from tasks.tracking import CHAMPION, ModelRef, Tracking
@@ -71,8 +72,9 @@ def score_hosts(
     -------
     list of dict
         Per host ``host``, ``start``, ``end``, ``model`` (label), ``windows``, ``incidents`` (ids),
-        ``quarantined`` (keys), ``notes``, and ``skipped``: why it could not be scored, ``""`` if it was. One
-        bad host never costs the others their scores.
+        ``quarantined`` (keys), ``notes``, ``regime`` (that it is held in, None if it is not), and
+        ``skipped``: why it could not be scored, ``""`` if it was. One bad host never costs the others their
+        scores.
 
     Raises
     ------
@@ -110,6 +112,7 @@ def _empty(plan: dict[str, str], reference: ModelRef) -> dict[str, Any]:
         "incidents": [],
         "quarantined": [],
         "notes": [],
+        "regime": None,
         "skipped": "",
     }
 
@@ -119,9 +122,16 @@ def _score_host(
 ) -> dict[str, Any]:
     from reveal_core.method import analyse
 
+    start, end = parse_time(plan["start"]), parse_time(plan["end"])
+    follower = follower_of(target, fitted, reference, plan["host"], start, end)
     read = read_host(target, plan, warm_up=True)
-    analysis = analyse(fitted, read.telemetry, start=parse_time(plan["start"]), end=parse_time(plan["end"]))
-    return {**_empty(plan, reference), **save_analysis(target, reference.label, analysis, read)}
+    analysis = analyse(fitted, read.telemetry, start=start, end=end, follower=follower)
+    result = {**_empty(plan, reference), **save_analysis(target, reference.label, analysis, read)}
+    regime = follow_regime(target, fitted, reference, plan["host"], analysis.scores)
+    if regime is not None:
+        result["notes"].append(regime_note(regime))
+        result["regime"] = regime.to_dict()
+    return result
 
 
 def save_analysis(target: Store, label: str, analysis: Analysis, read: TelemetryRead) -> dict[str, Any]:

@@ -52,12 +52,20 @@ def percentile_threshold(held_out: Array, percentile: float) -> Threshold:
     )
 
 
+def watched_s(times_s: Array) -> float:
+    """Return how long a host was watched: its windows times their distance, so that gaps do not count."""
+    if len(times_s) < 2:
+        return 0.0
+    return len(times_s) * float(np.median(np.diff(times_s)))
+
+
 def cluster_peaks(scores: Array, times_s: Array, level: float, gap_s: float) -> Array:
     """Return the peak of each cluster of scores above a level; clusters lie more than a gap apart."""
     index = np.flatnonzero(scores > level)
     if not len(index):
         return np.array([])
-    first = np.flatnonzero(np.diff(times_s[index], prepend=-np.inf) > gap_s)
+    # Where the scores of one host end and those of another begin, time jumps back.
+    first = np.flatnonzero(np.abs(np.diff(times_s[index], prepend=-np.inf)) > gap_s)
     return np.maximum.reduceat(scores[index], first)
 
 
@@ -83,7 +91,7 @@ def budget_threshold(
     least 5, else the level ``u + σ/ξ ((λ/n)^ξ - 1)`` of a generalised Pareto tail over the 90 % quantile
     ``u`` (Coles 2001, ch. 4), ξ at most 0.5.
     """
-    days = (times_s[-1] - times_s[0]) / DAY_S
+    days = watched_s(times_s) / DAY_S
     # Where windows are dense, a low level joins all of them to one cluster: take the level that tells most
     # apart.
     levels = [float(np.quantile(held_out, q)) for q in (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)]
@@ -95,7 +103,7 @@ def budget_threshold(
         return Threshold(float(peaks[int(expected) - 1]), rule, provisional=False)
     excess: NDArray[np.float64] = peaks - start
     if len(excess) < 2:
-        return margin_threshold(held_out, float(times_s[-1] - times_s[0]), margin)
+        return margin_threshold(held_out, watched_s(times_s), margin)
     mean, variance = float(excess.mean()), float(excess.var())
     # Moments (Hosking and Wallis 1987): ξ = (1 - mean²/variance) / 2, σ = mean (1 - ξ).
     shape = float(np.clip(0.5 * (1.0 - mean**2 / variance), 0.0, 0.5)) if variance > 0 else 0.0
@@ -125,6 +133,7 @@ def choose_threshold(
         return percentile_threshold(held_out, percentile)
     if rule != "budget":
         raise UsageError(f"unknown threshold {rule!r}: choose budget or percentile")
-    if times_s[-1] - times_s[0] < DAY_S:
-        return margin_threshold(held_out, float(times_s[-1] - times_s[0]), margin)
+    history_s = watched_s(times_s)
+    if history_s < DAY_S:
+        return margin_threshold(held_out, history_s, margin)
     return budget_threshold(held_out, times_s, budget_per_day, margin)
