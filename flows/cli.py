@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from flows.commands import bench, collecting, demo, evaluating, inspecting, lab, learning, scoring
+from flows.commands import (
+    bench,
+    collecting,
+    comparing,
+    demo,
+    evaluating,
+    inspecting,
+    lab,
+    learning,
+    models,
+    scoring,
+)
 from flows.environment import prepare_environment
 from reveal_core.errors import RevealError
 
@@ -69,6 +80,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ),
     ("evaluate", evaluating.evaluate, "reveal evaluate --dataset smd --data ./smd"),
     ("demo", demo.demo, "reveal demo --full"),
+    ("compare", comparing.compare, "reveal compare --store ./reveal-data --grid compare-grid.toml"),
 )
 
 lab_app = typer.Typer(

@@ -13,15 +13,18 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
+from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows import pipelines
 from flows.settings import load_settings, mlflow_uri
+from tasks.compare_report import note
 from tasks.prefect_tasks import PrefectRunner
 
 REPORT_KEY = "reveal-report"
 LINK_KEY = "reveal-report-link"
 INCIDENTS_KEY = "reveal-incidents"
 MODELS_KEY = "reveal-models"
+COMPARISON_KEY = "reveal-comparison"
 DRIFT_KEY = "reveal-drift"
 DRAIN_TIMEOUT_S = 10.0
 
@@ -202,6 +205,45 @@ def investigate_incident(
         seed=seed,
     )
     publish_artifacts(document)
+    return document
+
+
+# One at a time, for their seconds and memory are compared too.
+@flow(
+    name="compare-detectors",
+    persist_result=False,
+    task_runner=ThreadPoolTaskRunner(max_workers=1),  # type: ignore[arg-type]
+)
+def compare_detectors(
+    grid: dict[str, Any],
+    store: str | None = None,
+    tracking_uri: str | None = None,
+    host: str = "*",
+    start: str | None = None,
+    end: str | None = None,
+    fit_start: str | None = None,
+    fit_end: str | None = None,
+    faults: list[dict[str, Any]] | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Judge a grid of settings on the same telemetry, each as a run of its own in MLflow."""
+    place, tracking = _places(store, tracking_uri)
+    document = pipelines.compare_detectors(
+        PrefectRunner(),
+        store=place,
+        tracking_uri=tracking,
+        host=host,
+        start=start,
+        end=end,
+        fit_start=fit_start,
+        fit_end=fit_end,
+        grid=grid,
+        faults=faults or [],
+        seed=seed,
+    )
+    create_markdown_artifact(
+        note(document), key=COMPARISON_KEY, description=f"Best: {document['best_setting']}"
+    )
     return document
 
 

@@ -11,6 +11,14 @@ from prefect.runtime import flow_run
 
 from reveal_core.errors import UnavailableError
 from tasks.collecting import collect_apart
+from tasks.compare_plan import plan_comparison
+from tasks.comparing import (
+    begin_comparison,
+    compare_setting,
+    finish_comparison,
+    prepare_host,
+    prepare_windows,
+)
 from tasks.drifting import watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.investigating import investigate_host
@@ -88,6 +96,14 @@ TASKS: dict[Callable[..., Any], Any] = {
 class PrefectRunner:
     """Runs stages as tasks of the flow that it is used in."""
 
+    plan_comparison: _task(plan_comparison, "plan-comparison", tags=[STORE_TAG], cache=NO_CACHE),
+    begin_comparison: _task(begin_comparison, "begin-comparison", tags=[], cache=NO_CACHE),
+    prepare_host: _task(prepare_host, "prepare-host", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE),
+    prepare_windows: _task(prepare_windows, "prepare-windows", tags=[MODEL_TAG], cache=NO_CACHE),
+    compare_setting: _task(
+        compare_setting, "compare-setting", tags=[MODEL_TAG], cache=NO_CACHE, run_name="compare-{name}"
+    ),
+    finish_comparison: _task(finish_comparison, "finish-comparison", tags=[], cache=NO_CACHE),
     @property
     def run_id(self) -> str | None:
         """Id of the flow run."""

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from reveal_core.evaluate.injected_draw import draw
+from reveal_core.evaluate.injected_draw import Stretch, draw, without
 from reveal_core.evaluate.injected_plan import DEFAULT_PLAN, InjectedPerturbation, InjectionPlan
 from reveal_core.evaluate.injected_result import InjectedResult, JudgedFault
 from reveal_core.evaluate.injected_scale import habits
 from reveal_core.evaluate.injected_writing import write
-from reveal_core.evaluate.matching import InjectedFault, false_incidents, match_faults
+from reveal_core.evaluate.matching import LATE_S, InjectedFault, false_incidents, match_faults
 from reveal_core.features.derived import BUSIEST_CORE, DERIVED
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.incidents import Incident
@@ -83,6 +83,7 @@ def injected_copies(
     start: datetime | None = None,
     end: datetime | None = None,
     passes: int | None = None,
+    avoid: Sequence[Stretch] = (),
 ) -> list[tuple[Telemetry, list[InjectedPerturbation]]]:
     """Return copies of the telemetry that hold the plan's perturbations among them.
 
@@ -94,6 +95,8 @@ def injected_copies(
         As `inject` takes them.
     passes
         So many copies at most, in place of the plan's number.
+    avoid
+        When each of the faults that the telemetry itself holds begins and ends: nothing is injected there.
 
     Raises
     ------
@@ -104,7 +107,9 @@ def injected_copies(
     times = telemetry.frame["ts"]
     first = start if start is not None else times[0]
     last = end if end is not None else times[-1]
-    drawn = draw(telemetry.channels, usual, plan, first, last)[: passes or plan.passes]
+    late = timedelta(seconds=LATE_S)
+    stretches = without(first, last, [(begin - late, until + late) for begin, until in avoid])
+    drawn = draw(telemetry.channels, usual, plan, stretches)[: passes or plan.passes]
     return [write(telemetry, one, usual, plan.seed + number) for number, one in enumerate(drawn)]
 
 
@@ -161,18 +166,45 @@ def judge_injected(model: RevealModel, clean: Judged, copies: Sequence[Judged]) 
         The same with perturbations.
     """
     profile = profile_from(model.profile)
-    near = timedelta(seconds=profile.stride_s / 2.0)
-    own = analyse_windows(model, clean.series, clean.windows).incidents
+    return judge_incidents(
+        clean.windows,
+        analyse_windows(model, clean.series, clean.windows).incidents,
+        [
+            (copy.perturbations, analyse_windows(model, copy.series, copy.windows).incidents)
+            for copy in copies
+        ],
+        stride_s=profile.stride_s,
+    )
+
+
+def judge_incidents(
+    windows: Windows,
+    own: Sequence[Incident],
+    copies: Sequence[tuple[Sequence[InjectedPerturbation], Sequence[Incident]]],
+    *,
+    stride_s: float,
+) -> InjectedResult:
+    """Judge incidents that were found already, as `judge_injected` does.
+
+    Parameters
+    ----------
+    windows, own
+        The telemetry's windows as recorded, and its incidents.
+    copies
+        What was written into each copy, and its incidents.
+    stride_s
+        Distance of windows, s.
+    """
+    near = timedelta(seconds=stride_s / 2.0)
     faults: list[JudgedFault] = []
     after: list[Incident] = []
-    for copy in copies:
-        found = analyse_windows(model, copy.series, copy.windows).incidents
+    for perturbations, found in copies:
         new = [one for one in found if not any(abs(one.start - known.start) < near for known in own)]
-        truth = [_truth(number, one) for number, one in enumerate(copy.perturbations)]
+        truth = [_truth(number, one) for number, one in enumerate(perturbations)]
         for match in match_faults(truth, new):
-            faults.append(_judged(copy.perturbations[int(match.fault.name)], match.incident))
+            faults.append(_judged(perturbations[int(match.fault.name)], match.incident))
         after += false_incidents(truth, new)
-    frame = clean.windows.frame
+    frame = windows.frame
     seconds = (frame["end"][-1] - frame["start"][0]).total_seconds() if frame.height else 0.0
     return InjectedResult(
         faults=tuple(faults), own_incidents=len(own), after_effects=len(after), healthy_hours=seconds / 3600.0

@@ -36,12 +36,15 @@ class _Place:
     source: str = ""
 
 
+Stretch = tuple[datetime, datetime]
+"""When something begins and ends, UTC."""
+
+
 def draw(
     channels: Mapping[str, Channel],
     habits: Mapping[str, Habit],
     plan: InjectionPlan,
-    start: datetime,
-    end: datetime,
+    stretches: Sequence[Stretch],
 ) -> list[list[InjectedPerturbation]]:
     """Return what is to be injected, pass by pass, each in order of time.
 
@@ -53,23 +56,23 @@ def draw(
         Of those that perturbations may choose.
     plan
         Settings.
-    start, end
-        Range of the windows that will be judged.
+    stretches
+        Healthy time that will be judged, in order.
 
     Raises
     ------
     UsageError
-        If the range is too short for one perturbation, or no channel can be perturbed.
+        If no stretch is long enough for one perturbation, or no channel can be perturbed.
     """
-    step = plan.fault_s + plan.gap_s
-    room = (end - start).total_seconds() - plan.gap_s
-    fit = int(room / step)
-    if fit < 1:
-        raise UsageError(
-            f"{max(0.0, room + plan.gap_s):.0f} s of telemetry are too short to inject into: a fault of "
-            f"{plan.fault_s:g} s between healthy gaps of {plan.gap_s:g} s needs {step + plan.gap_s:g} s"
-        )
     rng = np.random.default_rng(plan.seed)
+    fit = len(_onsets(stretches, plan, rng))
+    if fit < 1:
+        longest = max(((end - start).total_seconds() for start, end in stretches), default=0.0)
+        raise UsageError(
+            f"{max(0.0, longest):.0f} s of telemetry are too short to inject into: a fault of "
+            f"{plan.fault_s:g} s between healthy gaps of {plan.gap_s:g} s needs "
+            f"{plan.fault_s + 2 * plan.gap_s:g} s"
+        )
     drawn = list(_drawn(_places(channels, habits, plan), habits, plan, rng))
     if not drawn:
         raise UsageError("no channel of this telemetry can be perturbed in the way that was asked for")
@@ -77,15 +80,39 @@ def draw(
     passes = []
     for first in range(0, min(len(order), fit * plan.passes), fit):
         part = order[first : first + fit]
-        # What healthy time is left over goes between them at random.
-        spare = np.sort(rng.uniform(0.0, room - len(part) * step, len(part)))
-        passes.append(
-            [
-                _at(one, start + timedelta(seconds=plan.gap_s + number * step + float(late)), plan)
-                for number, (one, late) in enumerate(zip(part, spare, strict=True))
-            ]
-        )
+        onsets = _onsets(stretches, plan, rng)
+        chosen = np.sort(rng.permutation(len(onsets))[: len(part)])
+        passes.append([_at(one, onsets[at], plan) for one, at in zip(part, chosen, strict=True)])
     return passes
+
+
+def _onsets(stretches: Sequence[Stretch], plan: InjectionPlan, rng: np.random.Generator) -> list[datetime]:
+    """Return as many onsets as fit, in order of time; healthy time left over lies between them at random."""
+    step = plan.fault_s + plan.gap_s
+    onsets = []
+    for start, end in stretches:
+        room = (end - start).total_seconds() - plan.gap_s
+        count = max(0, int(room / step))
+        spare = np.sort(rng.uniform(0.0, max(0.0, room - count * step), count))
+        onsets += [
+            start + timedelta(seconds=plan.gap_s + number * step + float(late))
+            for number, late in enumerate(spare)
+        ]
+    return onsets
+
+
+def without(start: datetime, end: datetime, spans: Sequence[Stretch]) -> list[Stretch]:
+    """Return what is left of a range without some spans, in order."""
+    left = []
+    for begin, until in sorted(spans):
+        if begin > start:
+            left.append((start, min(begin, end)))
+        start = max(start, until)
+        if start >= end:
+            break
+    if start < end:
+        left.append((start, end))
+    return left
 
 
 @dataclass(frozen=True)

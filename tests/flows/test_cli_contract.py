@@ -14,6 +14,7 @@ from flows.cli import app, main
 from reveal_core.errors import UnavailableError
 
 COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo", "evaluate"]
+COMMANDS += ["compare"]
 LAB_COMMANDS = ["list", "workload", "inject", "clean"]
 
 
@@ -70,6 +71,15 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
         ),
         ("lab inject nonsense", 2, "there is no fault 'nonsense'"),
         ("lab inject cpu-contention --duration never", 2, "'never' is not a duration"),
+        ("fit --store . --force ", 2, "requires an argument"),
+        ("fit --store . --promote --gate-start -1h --gate-end -2h", 2, "holds no telemetry yet"),
+        ("models show reveal-x", 2, "no model reveal-x@champion"),
+        ("models rollback --class x --model reveal-x", 2, "name the same thing"),
+        ("models rollback --class x", 2, "no model reveal-x at"),
+        ("models promote reveal-x/1", 2, "Missing option"),
+        ("models drift --store .", 2, "holds no telemetry yet"),
+        ("compare --store .", 2, "Missing option"),
+        ("compare --store . --grid none.toml", 2, "grid file none.toml cannot be read"),
         ("lab workload --dir nothing-here", 3, "nothing-here is no folder"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from compare_parts import in_this_process
 
 from flows.cli import main
 from reveal_core.errors import UnavailableError, UsageError
@@ -78,6 +79,25 @@ def test_collecting_as_a_flow_collects_in_a_process_of_its_own(
     assert (tmp_path / result["segments"][0]).is_file()
 
 
+def test_settings_are_compared_as_a_flow(
+    prefect: None, fitted_store, tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("tasks.comparing.run_job", in_this_process)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", fitted_store.tracking_uri)
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'reference = "one"\nrepeats = 1\nperturbations = 1\n[[setting]]\nname = "one"\n'
+        "overrides = { folds = 2, detectors = { forest = false } }\n"
+    )
+    command = ["compare", "--store", str(fitted_store.path), "--grid", str(grid), "--json", "--flow"]
+    assert main(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["best"] == document["runs"][0]["run_id"]
+    names = {run.name for run in read("tasks")}
+    assert "compare-one" in names
+    assert "**Best: one.**" in read_artifacts()["reveal-comparison"]
+
+
 def test_only_what_may_heal_is_tried_again(prefect: None) -> None:
     from prefect import Task, flow
 
@@ -119,4 +139,10 @@ def test_every_stage_of_the_pipelines_has_its_task(prefect: None) -> None:
         "publish-report",
         "investigate-host",
     }
+        "plan-comparison",
+        "begin-comparison",
+        "prepare-host",
+        "prepare-windows",
+        "compare-setting",
+        "finish-comparison",
     assert all(task.fn is stage for stage, task in TASKS.items())
