@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import shlex
 import signal
@@ -59,7 +60,8 @@ def run_demo(plan: DemoPlan) -> dict[str, Any]:
     -------
     dict
         ``report``, ``incidents``, ``faults`` (each with what found it), ``false_incidents``, ``seconds``,
-        ``notes``, and ``prefect`` and ``mlflow``: the commands that open their pages on it.
+        ``notes``, ``truth`` (a file of the faults, as ``reveal compare --faults`` takes it), and ``prefect``
+        and ``mlflow``: the commands that open their pages on it.
 
     Raises
     ------
@@ -103,6 +105,9 @@ class Demo:
         healthy_to = datetime.now(UTC)
         self.view.wait(LEAD_S, "Learned from until here; watching", self.check)
         injected = self.inject_faults()
+        # What `reveal compare --faults` holds settings against.
+        truth = self.plan.folder / "faults.json"
+        truth.write_text(json.dumps(injected, indent=1), encoding="utf-8")
         end = datetime.now(UTC)
         self.end(self.collector, signal.SIGINT)  # it stores what it has, and its flow completes
         for companion in self.lab:
@@ -118,6 +123,7 @@ class Demo:
             "seconds": round(self.view.elapsed_s, 1),
             "healthy": {"start": iso(healthy_from), "end": iso(healthy_to)},
             "store": str(self.store),
+            "truth": str(truth),
             "notes": self.notes,
             "prefect": self.prefect_command(),
             "mlflow": self.mlflow_command(),

@@ -85,6 +85,7 @@ FAULT = {"name": "x", "subsystem": "cpu", "start": "2026-11-29T20:05:00Z", "end"
 
 
 def test_faults_come_in_order_of_time_with_the_causes_that_are_right(tmp_path: Path) -> None:
+    # What else the demo says of a fault may stand there too.
     later = {**FAULT, "start": "2026-11-29T20:05:07Z", "causes": ["cpu-quota"], "how": "ignored"}
     (tmp_path / "faults.json").write_text(json.dumps([later, FAULT]))
     one, other = injected_faults(read_faults(tmp_path / "faults.json"))
