@@ -200,11 +200,6 @@ def _place(loc: tuple[str | int, ...], values: Mapping[str, Any]) -> list[str]:
     return [str(part) for part in loc]
 
 
-def plugin_classes(profile: Profile) -> tuple[str, ...]:
-    """Return the full paths of classes of other libraries that a profile's detectors are of."""
-    return tuple(sorted({cls for _, cls, _ in profile.detectors if "." in cls}))
-
-
 def _detectors(given: Any, profile: Profile) -> list[Any]:
     """Return detectors as triples, from the forms that settings may write them in."""
     if isinstance(given, Mapping):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reveal_core.errors import UsageError
 from reveal_core.features.windowing import STATISTICS
-from reveal_core.profiles import PROFILES, Statistic, load_profile, plugin_classes, profile_from
+from reveal_core.profiles import PROFILES, Statistic, load_profile, profile_from
 
 
 def written(text: str) -> dict[str, Any]:
@@ -126,7 +126,6 @@ def test_a_table_of_detectors_adds_changes_and_leaves_out() -> None:
     parameters = (("n_neighbors", 20), ("metric_params", {}))
     assert profile.detectors[-1] == ("lof", "sklearn.neighbors.LocalOutlierFactor", parameters)
     assert profile_from(json.loads(json.dumps(profile.to_dict()))) == profile
-    assert plugin_classes(profile) == ("sklearn.neighbors.LocalOutlierFactor",)
 
 
 def test_parameters_are_changed_singly_and_a_class_starts_anew() -> None:
