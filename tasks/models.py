@@ -188,6 +188,9 @@ def read_model(path: Path, label: str, plugins: Iterable[str] = ()) -> RevealMod
         if unpacked > MAX_UNPACKED:
             raise ValueError(f"it would unpack to {unpacked / 2**20:.0f} MiB")
         model = skops.io.load(path, trusted=trusted_types(plugins))
+        if isinstance(model, RevealModel) and hasattr(model, "catalog_"):
+            # Read once, so that a file with a wrong value inside fails here and not in the midst of scoring.
+            _ = model.facts(), dict(model.catalog_), model.features
     except UntrustedTypesFoundException as error:
         raise UsageError(f"{label} holds types that this version does not trust: {error}") from error
     except DAMAGED as error:
