@@ -15,7 +15,6 @@ from reveal_core.detect.fusion import fuse
 SIGNALS = (
     ("zscore", "ZScoreDetector", ()),
     ("mahalanobis", "PCAMahalanobisDetector", ()),
-    ("forest", "IsolationForestDetector", (("n_estimators", 30),)),
     ("excess", "ExcessDetector", (("count", 3),)),
 )
 COVERAGE = ("coverage", "CoverageDetector", ())
@@ -98,10 +97,10 @@ def test_an_ensemble_gives_coverage_raw_to_the_detector_that_sees_it_and_to_no_o
     lost = later.copy()
     lost[:, N_SIGNALS + 4] = 0.0
     before, after = ensemble.member_scores(later), ensemble.member_scores(lost)
-    np.testing.assert_array_equal(after[:, :4], before[:, :4])
-    assert (before[:, 4] == 0.0).all()
-    np.testing.assert_allclose(after[:, 4], 0.8, atol=0.04)
-    assert (ensemble.detectors_[4].usual_ > 0.9).all()
+    np.testing.assert_array_equal(after[:, :3], before[:, :3])
+    assert (before[:, 3] == 0.0).all()
+    np.testing.assert_allclose(after[:, 3], 0.8, atol=0.04)
+    assert (ensemble.detectors_[3].usual_ > 0.9).all()
 
 
 def test_a_source_that_is_lost_whole_is_beyond_the_threshold_by_itself() -> None:
@@ -122,7 +121,7 @@ def test_while_nothing_is_missing_faults_stand_to_the_threshold_as_without_the_d
     fault[:, :3] += np.linspace(0, 20, 30)[:, None]
     with_it, without = fitted(X), fitted(X, SIGNALS)
     np.testing.assert_allclose(over_threshold(with_it, fault), over_threshold(without, fault), rtol=1e-12)
-    assert (with_it.log_tails(with_it.member_scores(fault))[:, 4] == 0.0).all()
+    assert (with_it.log_tails(with_it.member_scores(fault))[:, 3] == 0.0).all()
     assert with_it.n_trimmed_ == without.n_trimmed_
 
 
@@ -143,8 +142,8 @@ def test_without_columns_of_coverage_the_detector_is_left_out() -> None:
     later = telemetry(20, seed=1)
     for none in (None, np.empty(0, dtype=np.int64)):
         ensemble = fitted(X, coverage=none)
-        assert ensemble.detectors_[4] is None
-        assert (ensemble.member_scores(later)[:, 4] == 0.0).all()
+        assert ensemble.detectors_[3] is None
+        assert (ensemble.member_scores(later)[:, 3] == 0.0).all()
         expected = over_threshold(fitted(X, SIGNALS), later)
         np.testing.assert_allclose(over_threshold(ensemble, later), expected, rtol=1e-12)
         assert ensemble.contribution_shares(X).shape == (N_SIGNALS,)
