@@ -20,3 +20,7 @@ class UnavailableError(RevealError):
     """Something needed is not there: a store, a server, a permission (exit code 3)."""
 
     exit_code = 3
+
+
+class NoTelemetryError(UsageError):
+    """A host has no telemetry in a range."""

@@ -6,18 +6,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from typing import Any, Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from reveal_core.catalog import fingerprint, load_catalog
+from reveal_core.catalog import fingerprint
 from reveal_core.catalog.floors import floor_of
 from reveal_core.detect.base import Array
+from reveal_core.detect.context import HourContext
 from reveal_core.detect.contributions import Excursions
 from reveal_core.detect.ensemble import DetectorEnsemble
 from reveal_core.detect.following import Follower
@@ -28,7 +28,8 @@ from reveal_core.features.pruning import prune
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.profiles import profile_from
 from reveal_core.scores import Scores
-from reveal_core.windows import COVERAGE, Feature, Windows
+from reveal_core.selection import is_coverage, is_event, matrix, select
+from reveal_core.windows import Feature, Windows
 
 MIN_WINDOWS = 30
 """Fewer healthy windows than this cannot be split into blocks that each say something."""
@@ -36,35 +37,8 @@ MIN_WINDOWS = 30
 _FULL_COVERAGE = 0.5
 _LOST_SHARE = 0.1
 """Smallest loss of a source's samples that is worth showing."""
-_SCHEMA = 1
-
-
-def is_event(metric: str) -> bool:
-    """Tell whether a metric is an event that stands still while all is well."""
-    known = load_catalog().get(metric)
-    return known is not None and known.event
-
-
-def is_stock(metric: str) -> bool:
-    """Tell whether a metric is a stock, which is judged by its change and not by its level."""
-    known = load_catalog().get(metric)
-    return known is not None and known.stock
-
-
-def is_coverage(metric: str) -> bool:
-    """Tell whether a metric is not a signal but how much of a source's telemetry there is."""
-    return metric.startswith(COVERAGE)
-
-
-def select(features: Sequence[Feature], exclude: Sequence[str]) -> list[Feature]:
-    """Return the signals that detectors may see: not excluded, and no levels of stocks."""
-    return [
-        f
-        for f in features
-        if not is_coverage(f.metric)
-        and not any(fnmatchcase(f.metric, pattern) for pattern in exclude)
-        and (f.metric.endswith(CHANGE_SUFFIX) or not is_stock(f.metric))
-    ]
+SCHEMA = 2
+"""Of what a fitted model holds; one of another schema is not loaded."""
 
 
 class RevealModel(BaseEstimator):  # type: ignore[misc]
@@ -82,6 +56,8 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     features_
         The features that move, each as a dict of `Feature`'s fields; the model scales all of them, so that
         pruned ones can still explain.
+    context_
+        What the hour of the day and of the week does to features; None where the profile does not ask.
     kept_, coverage_
         Columns of ``features_`` that the detectors of signals see, and those of coverage.
     ensemble_
@@ -134,6 +110,9 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         delivered = np.vstack([matrix(frame, coverage) for frame in frames])
         X = np.hstack([raw[:, list(pruned.alive)], delivered])
         starts = [f["start"].dt.epoch("ns").to_numpy() for f in frames if f.height]
+        times_s = np.concatenate(starts) / 1e9
+        self.context_ = HourContext(self.floors_).fit(X, times_s) if profile.context else None
+        X = self._in_context(X, times_s)
         self.trained_from_ns_ = int(min(s[0] for s in starts))
         self.trained_to_ns_ = int(max(s[-1] for s in starts) + round(profile.window_s * 1e9))
         self.n_windows_ = count
@@ -150,9 +129,13 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             trim=profile.trim,
             overlap=max(0, round(profile.window_s / profile.stride_s) - 1),
             seed=self.seed,
-        ).fit(X, np.concatenate(starts) / 1e9)
+        ).fit(X, times_s)
         self.contribution_means_ = self._contribution_means(X)
         return self
+
+    def _in_context(self, X: Array, times_s: Array) -> Array:
+        """Return features without what the hour does to them."""
+        return X if self.context_ is None else self.context_.transform(X, times_s)
 
     def _floors(self, features: Sequence[Feature]) -> Array:
         """Smallest scale per feature; one event in a window is a spread of rate/√samples: more room."""
@@ -223,7 +206,8 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         follower
             Sets the threshold from the host's past; without, it is the model's own.
         """
-        X = self.align(windows)
+        times = windows.frame["start"].dt.epoch("ns").to_numpy()
+        X = self._in_context(self.align(windows), times / 1e9)
         profile = profile_from(self.profile)
         names = tuple(name for name, _, _ in profile.detectors)
         present = windows.frame["coverage"].to_numpy() > 0.0
@@ -233,7 +217,6 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         severity = np.where(present, (members > self.ensemble_.member_thresholds_).sum(axis=1), 0)
         threshold = np.full(len(fused), self.ensemble_.threshold_)
         if follower is not None:
-            times = windows.frame["start"].dt.epoch("ns").to_numpy()
             threshold[present] = follower.thresholds(times[present], fused[present])
         anomalous = severity >= profile.agreement if profile.agreement else fused > threshold
         columns = {
@@ -250,18 +233,21 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
 
     def excursions(self, windows: Windows) -> Excursions:
         """Return how far each feature left its healthy band in each window."""
-        X = self.align(windows)
-        scaler = self.ensemble_.scaler_
+        values = self.align(windows)
+        times = windows.frame["start"].dt.epoch("ns").to_numpy()
+        X = self._in_context(values, times / 1e9)
+        context, scaler = self.context_, self.ensemble_.scaler_
         return Excursions(
             features=self.features,
-            start_ns=windows.frame["start"].dt.epoch("ns").to_numpy(),
-            values=X,
+            start_ns=times,
+            values=values,
             z=scaler.transform(X),
             excess=scaler.excess(X),
             low=scaler.low_,
             high=scaler.high_,
             centre=scaler.centre_,
             stands_for={name: tuple(group) for name, group in self.groups_.items()},
+            shift=None if context is None else (context.offsets_, context.slots(times / 1e9)),
         )
 
     def predict(self, X: ArrayLike) -> Array:
@@ -275,7 +261,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     def facts(self) -> dict[str, Any]:
         """Return what reports and the tracker say of the model, as plain values."""
         return {
-            "schema": _SCHEMA,
+            "schema": SCHEMA,
             "profile": self.profile["name"],
             "windows": self.n_windows_,
             "features": len(self.kept_),
@@ -325,13 +311,3 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
 
 def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
-
-
-def matrix(frame: pl.DataFrame, features: Sequence[Feature]) -> Array:
-    """Return the features as a matrix, shape (n_windows, n_features), NaN where missing."""
-    have = set(frame.columns)
-    columns: list[NDArray[np.float64]] = [
-        frame[f.name].fill_null(float("nan")).to_numpy() if f.name in have else np.full(frame.height, np.nan)
-        for f in features
-    ]
-    return np.column_stack(columns) if columns else np.empty((frame.height, 0))

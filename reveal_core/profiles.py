@@ -59,6 +59,9 @@ class Profile:
     hold_s
         With a budget: an alarm that stays on this long is held as a changed regime until somebody
         acknowledges it.
+    context
+        Take out what the hour of the day, and of the week, does to a feature, where history shows that it
+        repeats.
     folds, trim
         Blocks of history for held-out scores, and the largest share of it that calibration leaves out.
     clear_ratio, gap_s, cooldown_s, minimum_windows
@@ -91,6 +94,7 @@ class Profile:
     agreement: Annotated[_Int, Field(ge=0)] = 0
     memory_days: Annotated[_Float, Field(ge=1)] = 3.0
     hold_s: Above0 = 7200.0
+    context: bool = True
     folds: Annotated[_Int, Field(ge=2)] = 5
     trim: Annotated[_Float, Field(ge=0, lt=0.5)] = 0.06
     clear_ratio: Annotated[_Float, Field(gt=0, le=1)] = 0.7
@@ -119,6 +123,7 @@ PAPER = Profile(
     threshold="percentile",
     percentile=99.0,
     trim=0.0,
+    context=False,
     agreement=2,
     clear_ratio=1.0,
     gap_s=1.0,

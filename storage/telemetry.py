@@ -9,7 +9,7 @@ from datetime import datetime
 import polars as pl
 
 from reveal_core.channels import Channel
-from reveal_core.errors import UsageError
+from reveal_core.errors import NoTelemetryError, UsageError
 from reveal_core.incidents import iso
 from reveal_core.telemetry import BOOT_COLUMN, Telemetry
 from storage.backend import Backend
@@ -77,7 +77,7 @@ def read_telemetry(
             if frame.height:
                 decoded.append((key, replace(segment, frame=frame)))
     if not decoded:
-        raise UsageError(_why_nothing(backend, host, start, end, bad))
+        raise NoTelemetryError(_why_nothing(backend, host, start, end, bad))
     return _combine(host, decoded, bad)
 
 

@@ -54,8 +54,8 @@ def compute_features(
 
     from reveal_core.features.pruning import prune
     from reveal_core.method import build_series, build_windows
-    from reveal_core.model import is_event, matrix, select
     from reveal_core.profiles import load_profile
+    from reveal_core.selection import is_event, matrix, select
     from reveal_core.timespec import parse_time
     from storage.store import Store
 

@@ -71,13 +71,14 @@ def trusted_types(plugins: Iterable[str] = ()) -> list[str]:
         If such a class cannot be imported or is no outlier detector.
     """
     from reveal_core.detect.calibration import TailCalibration
+    from reveal_core.detect.context import HourContext
     from reveal_core.detect.ensemble import DETECTORS, DetectorEnsemble
     from reveal_core.detect.plugin import PluginDetector, outlier_class
     from reveal_core.detect.scaling import BandScaler
     from reveal_core.model import RevealModel
 
-    own = [RevealModel, DetectorEnsemble, BandScaler, TailCalibration, PluginDetector, *DETECTORS.values()]
-    types = [*own, *(outlier_class(path) for path in plugins)]
+    parts = [RevealModel, DetectorEnsemble, HourContext, BandScaler, TailCalibration, PluginDetector]
+    types = [*parts, *DETECTORS.values(), *(outlier_class(path) for path in plugins)]
     return [*(f"{cls.__module__}.{cls.__qualname__}" for cls in types), *SKLEARN_TYPES]
 
 
@@ -151,17 +152,17 @@ def _require_schema(folder: Path, label: str) -> None:
     from mlflow.exceptions import MlflowException
     from mlflow.models import Model
 
-    from reveal_core.model import _SCHEMA
+    from reveal_core.model import SCHEMA
 
     try:
         metadata = Model.load(str(folder)).metadata or {}
     except (MlflowException, OSError, ValueError, TypeError, AttributeError) as error:
         line = " ".join(str(error).split())
         raise UsageError(f"{label} cannot be read: its MLmodel file: {line}") from error
-    made = metadata.get("schema", _SCHEMA)
-    if made != _SCHEMA:
+    made = metadata.get("schema", SCHEMA)
+    if made != SCHEMA:
         raise UsageError(
-            f"{label} is kept in form {made}, and this version of Reveal reads form {_SCHEMA}: "
+            f"{label} is kept in form {made}, and this version of Reveal reads form {SCHEMA}: "
             "fit it again with reveal fit"
         )
 

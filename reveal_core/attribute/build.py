@@ -110,11 +110,7 @@ def _worder(excursions: Excursions, windows: Sequence[int]) -> Callable[[Term, S
         peak = rows[np.abs(excursions.excess[rows, column]).argmax()]
         feature = excursions.features[column]
         return band_sentence(
-            term.says,
-            feature,
-            float(excursions.values[peak, column]),
-            float(excursions.low[column]),
-            float(excursions.high[column]),
+            term.says, feature, float(excursions.values[peak, column]), *excursions.band(int(peak), column)
         )
 
     return word

@@ -71,6 +71,7 @@ def metric_evidence(
         feature = excursions.features[m.column]
         direction = "up" if m.excess > 0 else "down"
         start, end = _span(excursions, windows, window_s)
+        low, high = excursions.band(m.peak, m.column)
         has_instances = feature.part != "value"
         instance = instance_of(series, m.metric, start, end, direction) if has_instances else ""
         result.append(
@@ -80,8 +81,8 @@ def metric_evidence(
                 subsystem=m.subsystem,
                 unit=feature.unit,
                 value=float(excursions.values[m.peak, m.column]),
-                normal_low=float(excursions.low[m.column]),
-                normal_high=float(excursions.high[m.column]),
+                normal_low=low,
+                normal_high=high,
                 direction=direction,
                 share=float(np.log1p(abs(m.excess))) / total if total > 0 else 0.0,
                 first_moved_s=first_moved(excursions, m.column, windows[0], windows[-1], stride_s),

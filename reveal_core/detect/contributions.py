@@ -28,7 +28,10 @@ class Excursions:
         Signed, in standard units: from the healthy centre, and beyond the healthy band (0 inside), shape (n,
         k).
     low, high, centre
-        Healthy band in physical units, shape (k,).
+        Healthy band in physical units, shape (k,), at an hour that is like any other.
+    shift
+        What the hour of each window does to the bands, shape (n_hours, k), and the row of each window in it,
+        shape (n,); None where nothing is known of hours.
     stands_for
         For a feature kept by pruning, the metrics it stands for.
     """
@@ -42,3 +45,9 @@ class Excursions:
     high: Array
     centre: Array
     stands_for: dict[str, tuple[str, ...]]
+    shift: tuple[Array, NDArray[np.int64]] | None = None
+
+    def band(self, window: int, column: int) -> tuple[float, float]:
+        """Return the healthy band of a feature in a window, in physical units."""
+        moved = float(self.shift[0][self.shift[1][window], column]) if self.shift is not None else 0.0
+        return float(self.low[column]) + moved, float(self.high[column]) + moved

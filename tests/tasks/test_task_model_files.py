@@ -207,7 +207,7 @@ def test_a_model_kept_in_another_form_is_refused_before_it_is_read(
 ) -> None:
     tracking = Tracking(fitted_store.tracking_uri)
     reference = tracking.resolve(fitted_store.model["model"])
-    monkeypatch.setattr("reveal_core.model._SCHEMA", 99)
+    monkeypatch.setattr("reveal_core.model.SCHEMA", 99)
     monkeypatch.setattr(models, "read_model", lambda *_: pytest.fail("it was read"))
     with pytest.raises(
         UsageError, match=r"@1 at .* is kept in form \d+, and this version of Reveal reads form 99: fit it"

@@ -1,0 +1,54 @@
+"""Which features detectors may see, and features as a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from reveal_core.catalog import load_catalog
+from reveal_core.features.rates import CHANGE_SUFFIX
+from reveal_core.windows import COVERAGE, Feature
+
+Array = NDArray[np.float64]
+
+
+def is_event(metric: str) -> bool:
+    """Tell whether a metric is an event that stands still while all is well."""
+    known = load_catalog().get(metric)
+    return known is not None and known.event
+
+
+def is_stock(metric: str) -> bool:
+    """Tell whether a metric is a stock, which is judged by its change and not by its level."""
+    known = load_catalog().get(metric)
+    return known is not None and known.stock
+
+
+def is_coverage(metric: str) -> bool:
+    """Tell whether a metric is not a signal but how much of a source's telemetry there is."""
+    return metric.startswith(COVERAGE)
+
+
+def select(features: Sequence[Feature], exclude: Sequence[str]) -> list[Feature]:
+    """Return the signals that detectors may see: not excluded, and no levels of stocks."""
+    return [
+        f
+        for f in features
+        if not is_coverage(f.metric)
+        and not any(fnmatchcase(f.metric, pattern) for pattern in exclude)
+        and (f.metric.endswith(CHANGE_SUFFIX) or not is_stock(f.metric))
+    ]
+
+
+def matrix(frame: pl.DataFrame, features: Sequence[Feature]) -> Array:
+    """Return the features as a matrix, shape (n_windows, n_features), NaN where missing."""
+    have = set(frame.columns)
+    columns: list[NDArray[np.float64]] = [
+        frame[f.name].fill_null(float("nan")).to_numpy() if f.name in have else np.full(frame.height, np.nan)
+        for f in features
+    ]
+    return np.column_stack(columns) if columns else np.empty((frame.height, 0))

@@ -1,0 +1,126 @@
+"""Healthy windows to learn from, of any length of history in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reveal_core.errors import NoTelemetryError, UsageError
+from reveal_core.incidents import iso
+from reveal_core.timespec import parse_time
+from tasks.planning import read_host
+
+if TYPE_CHECKING:
+    from reveal_core.profiles import Profile
+    from reveal_core.windows import Windows
+    from storage.store import Store
+
+PIECE = timedelta(minutes=10)
+"""Read at once: long enough for several cycles of a job, short enough for memory."""
+MOST_WINDOWS = 21_600
+"""Six hours at a window a second, over all hosts of a class: what is learned from in a few hundred MiB."""
+
+Plan = Mapping[str, str]
+
+
+def healthy_windows(
+    source: Store, plans: list[dict[str, str]], profile: Profile, *, seed: int, without_incidents: bool
+) -> list[Windows]:
+    """Return windows of hosts to learn from, piece by piece in order of time, host after host.
+
+    Parameters
+    ----------
+    source, plans
+        The store, and host and range of each, from `tasks.planning`.
+    profile
+        Settings of the method.
+    seed
+        Of where pieces lie in a history that is too long to be taken whole.
+    without_incidents
+        Whether to leave out windows that lie in incidents of the store.
+
+    Returns
+    -------
+    list of Windows
+        Of a history of at most `MOST_WINDOWS` over all hosts everything. Of a longer one, days or weeks,
+        pieces of `PIECE` spread evenly over it, each at a random place of its stretch, so that every hour of
+        the day has its share.
+
+    Raises
+    ------
+    UsageError
+        If a host has no telemetry in its range, or most of it lies in incidents: then somebody has to say
+        which time was healthy.
+    UnavailableError
+        If the store cannot be reached.
+    """
+    most = max(1, MOST_WINDOWS // len(plans))
+    found: list[Windows] = []
+    for number, plan in enumerate(plans):
+        rng = np.random.default_rng((seed, number))
+        found += _of_host(source, plan, profile, most, rng, without_incidents)
+    return found
+
+
+def _of_host(
+    source: Store,
+    plan: Plan,
+    profile: Profile,
+    most: int,
+    rng: np.random.Generator,
+    without_incidents: bool,
+) -> Iterator[Windows]:
+    from reveal_core.method import build_series, build_windows
+
+    start, end = parse_time(plan["start"]), parse_time(plan["end"])
+    incidents = source.read_incidents(start, end, plan["host"]) if without_incidents else []
+    seen = left = 0
+    nothing: NoTelemetryError | None = None
+    for since, until in pieces(start, end, timedelta(seconds=most * profile.stride_s), rng):
+        piece = {"host": plan["host"], "start": iso(since), "end": iso(until)}
+        try:
+            telemetry = read_host(source, piece, warm_up=since > start).telemetry
+        except NoTelemetryError as error:
+            nothing = error  # the host was off for a while
+            continue
+        windows = build_windows(build_series(telemetry), profile, since, until)
+        frame = windows.frame.filter(windows.frame["coverage"] > 0.0)
+        seen += frame.height
+        for incident in incidents:
+            frame = frame.filter((frame["end"] <= incident.start) | (frame["start"] >= incident.end))
+        left += frame.height
+        if frame.height:
+            yield replace(windows, frame=frame)
+    if not seen and nothing is not None:
+        raise nothing
+    if 2 * left < seen:
+        raise UsageError(
+            f"{seen - left} of {seen} windows of {plan['host']} from {plan['start']} to {plan['end']} lie in "
+            "incidents: say which time was healthy with reveal fit"
+        )
+
+
+def pieces(
+    start: datetime, end: datetime, most: timedelta, rng: np.random.Generator
+) -> list[tuple[datetime, datetime]]:
+    """Return the pieces of a history to read, in order of time; together at most about ``most``.
+
+    A history that is short enough is cut into pieces without gaps. A longer one is cut into as many equal
+    stretches as there may be pieces, and each gives one piece from a random place of it, on whole seconds.
+    """
+    whole = end - start
+    if whole <= most:
+        count = max(1, -(-whole // PIECE))
+        edges = [start + PIECE * number for number in range(count)]
+        return list(zip(edges, [*edges[1:], end], strict=True))
+    stretch = whole / max(1, most // PIECE)
+    found = []
+    for number in range(max(1, most // PIECE)):
+        room = max(0.0, (stretch - PIECE).total_seconds())
+        begin = start + stretch * number + timedelta(seconds=int(rng.uniform(0.0, room)))
+        found.append((begin, min(begin + PIECE, end)))
+    return found
