@@ -34,12 +34,12 @@ OWN = [
     ZScoreDetector(combine="mean", robust=False, clip=None),
     PCAMahalanobisDetector(),
     PCAMahalanobisDetector(kept=0.9),
-    IsolationForestDetector(n_estimators=15),
+    IsolationForestDetector(n_estimators=30),
     ExcessDetector(),
     CoverageDetector(),
 ]
 PLUGINS = [
-    plugin("sklearn.ensemble.IsolationForest", n_estimators=15),
+    plugin("sklearn.ensemble.IsolationForest", n_estimators=30),
     plugin("sklearn.neighbors.LocalOutlierFactor", n_neighbors=10),
     plugin("sklearn.svm.OneClassSVM", gamma=0.01, nu=0.1),
     plugin("sklearn.covariance.EllipticEnvelope"),
