@@ -92,14 +92,32 @@ LAB_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("inject", lab.inject_command, "reveal lab inject cpu-contention --duration 10s"),
     ("clean", lab.clean, "reveal lab clean"),
 )
+models_app = typer.Typer(
+    help="The registered models: which there are, who moved an alias, drift, and going back.",
+    no_args_is_help=True,
+)
+MODELS_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("list", models.list_command, "reveal models list"),
+    ("show", models.show_command, "reveal models show reveal-2cpu-0gpu-amd/3"),
+    ("history", models.history, "reveal models history --class 2cpu-0gpu-amd"),
+    ("promote", models.promote, "reveal models promote reveal-2cpu-0gpu-amd/3 --why 'new kernel'"),
+    ("rollback", models.rollback, "reveal models rollback --class 2cpu-0gpu-amd --why 'too many alarms'"),
+    ("drift", models.drift, "reveal models drift --start -1h --refit"),
+)
 bench_app = typer.Typer(help="What Reveal costs on this machine, measured.", no_args_is_help=True)
 BENCH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("collector", bench.collector, "reveal bench collector --duration 60s"),
 )
-for group, commands in ((app, COMMANDS), (lab_app, LAB_COMMANDS), (bench_app, BENCH_COMMANDS)):
+for group, commands in (
+    (app, COMMANDS),
+    (lab_app, LAB_COMMANDS),
+    (models_app, MODELS_COMMANDS),
+    (bench_app, BENCH_COMMANDS),
+):
     for name, function, example in commands:
         group.command(name, epilog=f"Example: {example}")(function)
 app.add_typer(lab_app, name="lab")
+app.add_typer(models_app, name="models")
 app.add_typer(bench_app, name="bench")
 
 

@@ -23,7 +23,7 @@ from tasks.comparing import (
     prepare_host,
     prepare_windows,
 )
-from tasks.drifting import TRIGGER, watch_hosts
+from tasks.drifting import TRIGGER, refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.grids import parse_grid
 from tasks.investigating import investigate_host
@@ -155,12 +155,11 @@ def watch_drift(
             "promote": False,
             "flow_run_id": run.run_id,
             "trigger": f"{TRIGGER}{watched['why']}",
-            "without_incidents": True,
         }
         for watched in found
         if refit and watched["drifted"] and not watched["answered"]
     ]
-    challengers = {fitted["hardware_class"]: fitted for fitted in run.map(fit_hosts, fits)}
+    challengers = {fitted["hardware_class"]: fitted for fitted in run.map(refit_hosts, fits)}
     return [
         {
             **{name: value for name, value in watched.items() if name != "overrides"},

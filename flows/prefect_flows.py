@@ -138,7 +138,7 @@ def watch_drift(
         [
             {
                 **{name: watched[name] for name in columns},
-                "challenger": watched["challenger"]["version"] if watched["challenger"] else "",
+                "challenger": (watched["challenger"] or {}).get("version", ""),
             }
             for watched in found
         ],

@@ -18,7 +18,8 @@ from tasks.planning import read_host
 from tasks.tracking import CHALLENGER, ModelRef, Tracking, run_url
 
 if TYPE_CHECKING:
-    from reveal_core.evaluate.drift import Drift, DriftRules, Reference
+    from reveal_core.evaluate.drift import Drift, DriftRules
+    from reveal_core.evaluate.reference import Reference
     from reveal_core.model import RevealModel
     from reveal_core.windows import Windows
     from storage.store import Store
@@ -139,7 +140,7 @@ def load_reference(tracking: Tracking, reference: ModelRef) -> Reference:
     UnavailableError
         If MLflow does not answer.
     """
-    from reveal_core.evaluate.drift import reference_from
+    from reveal_core.evaluate.reference import reference_from
 
     client = tracking.client
     with tempfile.TemporaryDirectory(prefix="reveal-reference-") as folder:

@@ -16,7 +16,7 @@ from tasks.tracking import Tracking, run_url, text_params
 if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
 
-    from reveal_core.evaluate.drift import Reference
+    from reveal_core.evaluate.reference import Reference
     from reveal_core.model import RevealModel
 
 REFERENCE_FILE = "reference.json"

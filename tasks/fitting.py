@@ -12,8 +12,8 @@ from tasks.planning import read_host
 from tasks.tracking import CHAMPION, ModelRef, Tracking
 
 if TYPE_CHECKING:
-    from reveal_core.evaluate.drift import Reference
     from reveal_core.evaluate.gate import GateRules
+    from reveal_core.evaluate.reference import Reference
     from reveal_core.model import RevealModel
     from reveal_core.profiles import Profile
     from reveal_core.windows import Windows

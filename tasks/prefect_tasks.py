@@ -19,7 +19,7 @@ from tasks.comparing import (
     prepare_host,
     prepare_windows,
 )
-from tasks.drifting import watch_hosts
+from tasks.drifting import refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.investigating import investigate_host
 from tasks.planning import classify_hosts, plan_hosts
@@ -71,6 +71,13 @@ TASKS: dict[Callable[..., Any], Any] = {
     fit_hosts: _task(
         fit_hosts, "fit-hosts", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE, run_name="fit-{hardware_class}"
     ),
+    refit_hosts: _task(
+        refit_hosts,
+        "refit-hosts",
+        tags=[STORE_TAG, MODEL_TAG],
+        cache=NO_CACHE,
+        run_name="refit-{arguments[hardware_class]}",
+    ),
     watch_hosts: _task(
         watch_hosts,
         "watch-hosts",
@@ -89,13 +96,6 @@ TASKS: dict[Callable[..., Any], Any] = {
         cache=NO_CACHE,
         run_name="{report_id}",
     ),
-}
-"""Every stage that a flow runs, with its task."""
-
-
-class PrefectRunner:
-    """Runs stages as tasks of the flow that it is used in."""
-
     plan_comparison: _task(plan_comparison, "plan-comparison", tags=[STORE_TAG], cache=NO_CACHE),
     begin_comparison: _task(begin_comparison, "begin-comparison", tags=[], cache=NO_CACHE),
     prepare_host: _task(prepare_host, "prepare-host", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE),
@@ -104,6 +104,13 @@ class PrefectRunner:
         compare_setting, "compare-setting", tags=[MODEL_TAG], cache=NO_CACHE, run_name="compare-{name}"
     ),
     finish_comparison: _task(finish_comparison, "finish-comparison", tags=[], cache=NO_CACHE),
+}
+"""Every stage that a flow runs, with its task."""
+
+
+class PrefectRunner:
+    """Runs stages as tasks of the flow that it is used in."""
+
     @property
     def run_id(self) -> str | None:
         """Id of the flow run."""

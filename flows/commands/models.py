@@ -197,7 +197,12 @@ def drift(
         refit=refit,
         seed=settings.method.seed if seed is None else seed,
     )
-    emit(found, as_json=json, text=lambda console: [_show_drift(console, one) for one in found])
+
+    def show(console: Console) -> None:
+        for one in found:
+            _show_drift(console, one)
+
+    emit(found, as_json=json, text=show)
 
 
 def _show_drift(console: Console, found: dict[str, Any]) -> None:
@@ -216,8 +221,10 @@ def _show_drift(console: Console, found: dict[str, Any]) -> None:
             "\n".join(_feature(feature) for feature in one["features"][:5] if feature["drifted"]),
         )
     console.print(table)
-    if found["challenger"] is not None:
-        challenger = found["challenger"]
+    challenger = found["challenger"]
+    if challenger is not None and challenger["refused"]:
+        console.print(f"No challenger could be fitted: {challenger['refused']}")
+    elif challenger is not None:
         console.print(
             f"Challenger: version {challenger['version']}, {challenger['windows']} windows; "
             f"reveal models promote {challenger['model']}/{challenger['version']} makes it the champion"

@@ -6,6 +6,7 @@ some minutes in an hour is none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -60,18 +61,20 @@ class DriftRules:
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """A feature over the span: its index, its shift in units of the model's scale, and the two medians.
+    """A feature over the span: its index, and its shift in units of the model's scale.
 
-    ``missing`` is true where training had it and the span has no sample of it; its figures are NaN then.
+    ``median`` and ``trained_median`` are in the feature's own unit; NaN where they were not asked for.
+    ``missing`` is true where training had the feature and the span has no sample of it; its figures are NaN
+    then.
     """
 
     name: str
     psi: float
     shift: float
-    median: float
-    trained_median: float
     drifted: bool
     missing: bool = False
+    median: float = math.nan
+    trained_median: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,8 @@ class Drift:
 
 def find_drift(
     reference: Reference,
-    X: Array,
+    Z: Array,
     *,
-    centre: Array,
-    scale: Array,
     scores: Array,
     held_out: Array,
     rules: DriftRules,
@@ -124,11 +125,9 @@ def find_drift(
     ----------
     reference
         Of the model.
-    X
-        Its features over the span's windows, shape (n_windows, n_features), in order of time, NaN where
-        missing.
-    centre, scale
-        Median and scale of each feature in training, shape (n_features,).
+    Z
+        Its features over the span's windows in units of the model's scale, from their median in training on,
+        as the reference has them: shape (n_windows, n_features), in order of time, NaN where missing.
     scores
         Fused scores of the same windows, shape (n_windows,).
     held_out
@@ -143,7 +142,7 @@ def find_drift(
     """
     from scipy.stats import ks_2samp
 
-    n = len(X)
+    n = len(Z)
     if n < rules.minimum_windows:
         raise UsageError(
             f"{n} windows are too few to tell drift from an incident: "
@@ -157,7 +156,7 @@ def find_drift(
     features = tuple(
         sorted(
             (
-                _feature(reference, j, X[:, j], kept, float(centre[j]), float(scale[j]), rules)
+                _feature(reference, j, Z[:, j], kept, rules)
                 for j in range(len(reference.names))
                 if len(reference.edges[j])
             ),
@@ -190,19 +189,16 @@ def _feature(
     j: int,
     values: Array,
     kept: Sequence[NDArray[np.int64]],
-    centre: float,
-    scale: float,
     rules: DriftRules,
 ) -> FeatureDrift:
     name, edges = reference.names[j], reference.edges[j]
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return FeatureDrift(name, np.nan, np.nan, np.nan, centre, drifted=True, missing=True)
+    if np.isnan(values).all():
+        return FeatureDrift(name, math.nan, math.nan, drifted=True, missing=True)
     expected = np.rint(reference.shares[j] * reference.windows).astype(np.int64)
     parts = [values[rows][~np.isnan(values[rows])] for rows in kept]
     parts = [part for part in parts if len(part)]
     psi = min(stability_index(expected, bin_counts(part, edges)) for part in parts)
-    shifts = [(float(np.median(part)) - centre) / scale for part in parts]
+    shifts = [float(np.median(part)) for part in parts]
     shift = min(shifts, key=abs)
     bound = max(rules.psi, float(reference.natural[j]))
     one_way = min(shifts) > 0 or max(shifts) < 0
@@ -210,8 +206,6 @@ def _feature(
         name=name,
         psi=psi,
         shift=shift,
-        median=float(np.median(known)),
-        trained_median=centre,
         drifted=bool(psi > bound and abs(shift) >= rules.shift and one_way),
     )
 
@@ -219,7 +213,7 @@ def _feature(
 def reference_of(model: RevealModel, windows: Sequence[Windows]) -> Reference:
     """Return how the features that a model's detectors see were distributed over its training windows."""
     names = [model.feature_names[column] for column in model.kept_]
-    return make_reference(names, np.vstack([_seen(model, _covered(one)) for one in windows]))
+    return make_reference(names, np.vstack([_seen(model, _covered(one))[0] for one in windows]))
 
 
 def drift_of(model: RevealModel, reference: Reference, windows: Windows, rules: DriftRules) -> Drift:
@@ -244,21 +238,35 @@ def drift_of(model: RevealModel, reference: Reference, windows: Windows, rules: 
     if list(reference.names) != names:
         raise UsageError("the reference distribution is of other features than the model has")
     covered = _covered(windows)
-    scaler = model.ensemble_.scaler_
-    return find_drift(
+    z, values, centre = _seen(model, covered)
+    drift = find_drift(
         reference,
-        _seen(model, covered),
-        centre=scaler.centre_[model.kept_],
-        scale=scaler.scale_[model.kept_],
+        z,
         scores=model.score_windows(covered).frame["fused"].to_numpy(),
         held_out=model.validation_scores,
         rules=rules,
     )
+    column = {name: j for j, name in enumerate(names)}
+    features = [
+        replace(f, trained_median=float(centre[column[f.name]]))
+        if f.missing
+        else replace(
+            f,
+            median=float(np.nanmedian(values[:, column[f.name]])),
+            trained_median=float(centre[column[f.name]]),
+        )
+        for f in drift.features
+    ]
+    return replace(drift, features=tuple(features))
 
 
 def _covered(windows: Windows) -> Windows:
     return replace(windows, frame=windows.frame.filter(pl.col("coverage") >= JUDGED))
 
 
-def _seen(model: RevealModel, windows: Windows) -> Array:
-    return np.asarray(model.align(windows)[:, model.kept_])
+def _seen(model: RevealModel, windows: Windows) -> tuple[Array, Array, Array]:
+    """Return the features that detectors see: scaled, in their own units, and their medians in training."""
+    seen = model.excursions(windows)
+    values = seen.values[:, model.kept_]
+    # The scaler turns what is missing into 0, which here would be taken for a median.
+    return np.where(np.isnan(values), np.nan, seen.z[:, model.kept_]), values, seen.centre[model.kept_]

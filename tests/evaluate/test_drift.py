@@ -26,15 +26,15 @@ def healthy(seed: int, n: int = N) -> np.ndarray:
 
 
 TRAINED = healthy(0)
-REFERENCE = make_reference(NAMES, TRAINED)
 CENTRE, SCALE = np.median(TRAINED, axis=0), TRAINED.std(axis=0)
+REFERENCE = make_reference(NAMES, (TRAINED - CENTRE) / SCALE)
 HELD_OUT = np.random.default_rng(1).gamma(2.0, size=N)
 
 
 def drift(X: np.ndarray, scores: np.ndarray | None = None, rules: DriftRules = RULES) -> Drift:
     if scores is None:
         scores = np.random.default_rng(2).gamma(2.0, size=len(X))
-    return find_drift(REFERENCE, X, centre=CENTRE, scale=SCALE, scores=scores, held_out=HELD_OUT, rules=rules)
+    return find_drift(REFERENCE, (X - CENTRE) / SCALE, scores=scores, held_out=HELD_OUT, rules=rules)
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
@@ -98,15 +98,10 @@ def test_scores_that_stay_high_are_drift_even_where_no_single_feature_tells() ->
 
 def test_a_shift_below_what_is_worth_noticing_is_none() -> None:
     wide = SCALE * 10.0  # as the model's floors make it
-    found = find_drift(
-        REFERENCE,
-        healthy(1) + 3.0 * SCALE,
-        centre=CENTRE,
-        scale=wide,
-        scores=HELD_OUT,
-        held_out=HELD_OUT,
-        rules=RULES,
-    )
+    reference = make_reference(NAMES, (TRAINED - CENTRE) / wide)
+    Z = (healthy(1) + 3.0 * SCALE - CENTRE) / wide
+    found = find_drift(reference, Z, scores=HELD_OUT, held_out=HELD_OUT, rules=RULES)
+    assert max(feature.psi for feature in found.features) > RULES.psi
     assert found.feature_share == 0.0
 
 
@@ -120,16 +115,14 @@ def test_a_feature_that_is_gone_counts_and_is_told() -> None:
 
 
 def test_single_missing_values_and_constant_features_do_no_harm() -> None:
-    trained = TRAINED.copy()
+    trained = (TRAINED - CENTRE) / SCALE
     trained[:, 0] = 0.0
     trained[:, 1] = np.nan
     reference = make_reference(NAMES, trained)
-    X = healthy(1)
-    X[::3, 5] = np.nan
-    X[:, 0] = 0.0
-    found = find_drift(
-        reference, X, centre=CENTRE, scale=SCALE, scores=HELD_OUT, held_out=HELD_OUT, rules=RULES
-    )
+    Z = (healthy(1) - CENTRE) / SCALE
+    Z[::3, 5] = np.nan
+    Z[:, 0] = 0.0
+    found = find_drift(reference, Z, scores=HELD_OUT, held_out=HELD_OUT, rules=RULES)
     assert found.feature_share == 0.0
     assert "metric-1" not in {feature.name for feature in found.features}
 

@@ -16,6 +16,8 @@ from reveal_core.errors import UnavailableError
 COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo", "evaluate"]
 COMMANDS += ["compare"]
 LAB_COMMANDS = ["list", "workload", "inject", "clean"]
+MODELS_COMMANDS = ["list", "show", "history", "promote", "rollback", "drift"]
+GROUPED = [["lab", name] for name in LAB_COMMANDS] + [["models", name] for name in MODELS_COMMANDS]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", [[name] for name in COMMANDS] + [["lab", name] for name in LAB_COMMANDS])
+@pytest.mark.parametrize("command", [[name] for name in COMMANDS] + GROUPED)
 def test_every_command_has_help_with_an_example_and_json(
     command: list[str], capsys: pytest.CaptureFixture
 ) -> None:
@@ -37,7 +39,7 @@ def test_every_command_has_help_with_an_example_and_json(
 def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
     assert main([]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in [*COMMANDS, "lab"])
+    assert all(name in shown for name in [*COMMANDS, "lab", "models"])
     assert {command.name for command in app.registered_commands} == set(COMMANDS)
 
 
@@ -69,8 +71,6 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
             2,
             "--baseline-end is missing",
         ),
-        ("lab inject nonsense", 2, "there is no fault 'nonsense'"),
-        ("lab inject cpu-contention --duration never", 2, "'never' is not a duration"),
         ("fit --store . --force ", 2, "requires an argument"),
         ("fit --store . --promote --gate-start -1h --gate-end -2h", 2, "holds no telemetry yet"),
         ("models show reveal-x", 2, "no model reveal-x@champion"),
@@ -80,6 +80,8 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
         ("models drift --store .", 2, "holds no telemetry yet"),
         ("compare --store .", 2, "Missing option"),
         ("compare --store . --grid none.toml", 2, "grid file none.toml cannot be read"),
+        ("lab inject nonsense", 2, "there is no fault 'nonsense'"),
+        ("lab inject cpu-contention --duration never", 2, "'never' is not a duration"),
         ("lab workload --dir nothing-here", 3, "nothing-here is no folder"),
     ],
 )

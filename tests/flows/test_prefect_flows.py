@@ -135,14 +135,15 @@ def test_every_stage_of_the_pipelines_has_its_task(prefect: None) -> None:
         "choose-model",
         "fit-hosts",
         "watch-hosts",
+        "refit-hosts",
         "score-hosts",
         "publish-report",
         "investigate-host",
-    }
         "plan-comparison",
         "begin-comparison",
         "prepare-host",
         "prepare-windows",
         "compare-setting",
         "finish-comparison",
+    }
     assert all(task.fn is stage for stage, task in TASKS.items())
