@@ -15,7 +15,10 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from reveal_core.detect.ensemble import DetectorEnsemble
 from reveal_core.detect.plugin import PluginDetector
 from reveal_core.errors import UsageError
-from tasks.models import trusted_types
+from tasks.fitting import fit_hosts
+from tasks.models import load_model, trusted_types
+from tasks.planning import classify_hosts, plan_hosts
+from tasks.tracking import Tracking
 
 X = np.random.default_rng(0).normal(size=(120, 5))
 SKLEARN = {
@@ -85,3 +88,34 @@ def test_a_class_that_a_model_names_is_not_imported(tmp_path: Path, monkeypatch:
     assert loaded.detectors[1][1] == "named_by_a_model.Detector"
     assert loaded.member_scores(X).shape == (120, 2)
     assert "named_by_a_model" not in sys.modules
+
+
+def test_what_settings_plug_in_is_fitted_registered_and_loaded_again(fitted_store) -> None:
+    store, tracking = str(fitted_store.path), Tracking(fitted_store.tracking_uri)
+    detectors = {
+        "forest": False,
+        "lof": {"class": "sklearn.neighbors.LocalOutlierFactor", "n_neighbors": 10},
+        "near": {"class": "pyod.models.knn.KNN"},
+    }
+    plans = classify_hosts(store, plans=plan_hosts(store, host="*", start=None, end="2026-11-29T20:01:50"))
+    fitted = fit_hosts(
+        store,
+        tracking_uri=fitted_store.tracking_uri,
+        hardware_class="test-plugins",
+        plans=plans,
+        profile="default",
+        overrides={"detectors": detectors},
+        seed=3,
+        promote=False,
+        flow_run_id=None,
+    )
+    reference = tracking.resolve(fitted["model"])
+    with pytest.raises(UsageError, match=r"types that this version does not trust: .*pyod\.models\.knn\.KNN"):
+        load_model(tracking, reference)
+    model = load_model(tracking, reference, ["pyod.models.knn.KNN"])
+    names = [name for name, _, _ in model.profile["detectors"]]
+    assert names == ["zscore", "mahalanobis", "excess", "coverage", "lof", "near"]
+    lof = model.ensemble_.detectors_[4]
+    assert lof.plugin_.n_neighbors == 10
+    features = np.zeros((3, len(model.feature_names)))
+    assert model.ensemble_.member_scores(features).shape == (3, 6)
