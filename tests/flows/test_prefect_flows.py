@@ -60,6 +60,27 @@ def test_fit_and_score_as_flows_give_what_they_give_directly(
     assert flow["incidents"][0]["id"] in artifacts["reveal-incidents"]
 
 
+def test_drift_as_a_flow_fits_a_challenger(
+    prefect: None, fitted_store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    # Bounds that everything is beyond: what counts here is that the flow does what the command does.
+    monkeypatch.setenv("REVEAL_METHOD__DRIFT", '{"score_share": 0, "minimum_windows": 60}')
+    line = f"models drift --store {fitted_store.path} --end {AFTER_TRAINING} --json"
+    assert main([*line.split(), "--no-flow"]) == 0
+    direct = json.loads(capsys.readouterr().out)[0]
+    assert main([*line.split(), "--flow", "--refit"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    flow = json.loads(captured.out)[0]
+    assert flow["hosts"] == direct["hosts"]
+    assert flow["drifted"]
+    assert flow["challenger"]["alias"] == "challenger"
+    artifacts = read_artifacts()
+    assert flow["challenger"]["version"] in artifacts["reveal-drift"]
+    hardware_class = flow["hardware_class"]
+    assert {f"watch-{hardware_class}", f"refit-{hardware_class}"} <= {task.name for task in read("tasks")}
+
+
 def test_an_expected_error_of_a_flow_is_one_line_and_the_run_has_failed(
     prefect: None, fitted_store, capsys: pytest.CaptureFixture
 ) -> None:
