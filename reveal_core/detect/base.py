@@ -30,7 +30,7 @@ def _arguments(cls: type[Detector]) -> type[BaseModel]:
     """Return a model of what a detector's constructor takes, from its annotations."""
     hints = get_type_hints(cls.__init__, include_extras=True)
     taken = list(inspect.signature(cls.__init__).parameters.values())[1:]
-    fields: dict[str, Any] = {p.name: (hints[p.name], p.default) for p in taken}
+    fields: dict[str, Any] = {p.name: (hints.get(p.name, Any), p.default) for p in taken}
     return create_model(cls.__name__, __config__=_ARGUMENTS, **fields)
 
 

@@ -72,18 +72,16 @@ def make_detector(spec: DetectorSpec, seed: int) -> Detector:
     """
     name, path, parameters = spec
     cls = detector_class(spec)
+    given = dict(parameters)
+    if cls is PluginDetector:
+        given = {"class_path": path, "parameters": parameters}
     try:
-        if cls is PluginDetector:
-            detector: Detector = PluginDetector(class_path=path, parameters=parameters)
-        else:
-            given = dict(parameters)
-            check_known(cls, given, path)
-            detector = cls(**given)
+        if "random_state" in check_known(cls, given, cls.__name__):
+            given.setdefault("random_state", seed)
+        detector = cls(**given)
         detector.check_parameters()
     except (UsageError, ValueError) as error:
         raise UsageError(f"detector {name}: {error}") from error
-    if "random_state" in detector.get_params():
-        detector.set_params(random_state=seed)
     return detector
 
 

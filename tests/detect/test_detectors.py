@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from reveal_core.detect.ensemble import make_detector
 from reveal_core.detect.excess import ExcessDetector
 from reveal_core.detect.mahalanobis import PCAMahalanobisDetector
 
@@ -41,3 +42,9 @@ def test_excess_is_nothing_inside_the_healthy_range():
     outside = healthy[:1].copy()
     outside[0, :3] = 20.0
     assert fitted.anomaly_score(outside)[0] > 3.0
+
+
+def test_what_draws_at_random_has_the_seed_unless_settings_say_otherwise():
+    forest = ("forest", "IsolationForestDetector", ())
+    assert make_detector(forest, 5).random_state == 5
+    assert make_detector((*forest[:2], (("random_state", 9),)), 5).random_state == 9
