@@ -27,7 +27,7 @@ class GridFile(BaseModel, extra="forbid"):
     """What a grid file may hold."""
 
     reference: str = Field(default="default", description="Name of the setting that others are held against.")
-    repeats: int = Field(default=3, ge=1, le=20, description="Fits of each setting, each with another seed.")
+    repeats: int = Field(default=2, ge=1, le=20, description="Fits of each setting, each with another seed.")
     perturbations: int = Field(default=40, ge=1, description="Perturbations injected on each host.")
     setting: list[GridSetting] = Field(default_factory=list)
     grid: dict[str, list[Any]] = Field(
