@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from flows.comparison import compare_detectors as compare_detectors
 from flows.settings import ADAPTIVE
 from reveal_core.errors import UsageError
 from reveal_core.timespec import parse_duration
 from tasks.collecting import collect_apart
-from tasks.compare_files import combination
-from tasks.compare_plan import plan_comparison
-from tasks.comparing import (
-    abandon_comparison,
-    begin_comparison,
-    combinations_of,
-    compare_setting,
-    finish_comparison,
-    prepare_host,
-    prepare_windows,
-)
 from tasks.drifting import TRIGGER, refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
-from tasks.grids import parse_grid
 from tasks.investigating import investigate_host
 from tasks.planning import classify_hosts, groups_of, parse_range, plan_hosts
 from tasks.publishing import publish_report, report_name
@@ -269,99 +257,4 @@ def _one_host(plans: Sequence[dict[str, str]], pattern: str) -> dict[str, str]:
     if len(plans) > 1:
         names = ", ".join(plan["host"] for plan in plans[:8])
         raise UsageError(f"{pattern!r} matches {len(plans)} hosts ({names}): an investigation is of one")
-
-
-def compare_detectors(
-    run: Runner,
-    *,
-    store: str,
-    tracking_uri: str,
-    host: str,
-    start: str | None,
-    end: str | None,
-    fit_start: str | None,
-    fit_end: str | None,
-    grid: Mapping[str, Any],
-    faults: Sequence[Mapping[str, Any]],
-    seed: int,
-) -> dict[str, Any]:
-    """Judge a grid of settings on the same telemetry, each as a run of its own in MLflow."""
-    chosen = parse_grid(grid)
-    parse_range(start, end)
-    known = [dict(fault) for fault in faults]
-    plan = run.call(
-        plan_comparison,
-        store=store,
-        host=host,
-        start=start,
-        end=end,
-        fit_start=fit_start,
-        fit_end=fit_end,
-        faults=known,
-    )
-    hosts = plan["hosts"]
-    common = {"tracking_uri": tracking_uri}
-    parent = run.call(
-        begin_comparison,
-        **common,
-        hardware_class=plan["hardware_class"],
-        hosts=hosts,
-        grid=dict(grid),
-        faults=known,
-        seed=seed,
-        flow_run_id=run.run_id,
-    )
-    try:
-        with tempfile.TemporaryDirectory(prefix="reveal-compare-") as folder:
-            prepared = run.map(
-                prepare_host,
-                [
-                    {
-                        "store": store,
-                        "folder": folder,
-                        "number": number,
-                        "plan": one,
-                        "count": chosen.perturbations,
-                        "seed": seed,
-                        "faults": known,
-                    }
-                    for number, one in enumerate(hosts)
-                ],
-            )
-            shared = combinations_of(chosen.settings)
-            calls = [{"folder": folder, "hosts": hosts, "profile": profile} for profile in shared.values()]
-            costs = {one["combination"]: one for one in run.map(prepare_windows, calls)}
-            results = run.map(
-                compare_setting,
-                [
-                    {
-                        **common,
-                        "parent": parent,
-                        "folder": folder,
-                        "hosts": hosts,
-                        "name": setting.name,
-                        "given": setting.given,
-                        "profile": setting.profile.to_dict(),
-                        "features": costs[combination(setting.profile)],
-                        "repeats": chosen.repeats,
-                        "seed": seed,
-                        "faults": known,
-                    }
-                    for setting in chosen.settings
-                ],
-            )
-        return dict(
-            run.call(
-                finish_comparison,
-                **common,
-                parent=parent,
-                hosts=hosts,
-                grid=dict(grid),
-                results=results,
-                notes=[one["note"] for one in prepared if one["note"]],
-            )
-        )
-    except BaseException:
-        abandon_comparison(tracking_uri, parent=parent)
-        raise
     return plans[0]

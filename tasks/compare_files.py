@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,11 @@ def combination(profile: Profile) -> str:
     values = profile.to_dict()
     text = json.dumps([values[name] for name in SPACE_SETTINGS])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def combinations_of(profiles: Iterable[Profile]) -> dict[str, dict[str, Any]]:
+    """Return one profile for each combination of settings that windows depend on, by its name."""
+    return {combination(profile): profile.to_dict() for profile in profiles}
 
 
 @dataclass(frozen=True)

@@ -150,3 +150,16 @@ def note(document: Mapping[str, Any]) -> str:
 def in_order(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return settings from the best to the worst by `RULE`."""
     return sorted(runs, key=lambda run: (-run["metrics"]["within_budget"], *_rank(run)))
+
+
+def agreement(reference: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, float]:
+    """Return how far a setting agrees with the reference, both as `tasks.comparing` has them."""
+    from reveal_core.evaluate.agreement import Extent
+    from reveal_core.evaluate.compared import agreement_metrics
+
+    incidents = [Extent(*one) for one in reference["incidents"]]
+    return agreement_metrics(_flags(reference), incidents, _flags(result))
+
+
+def _flags(result: Mapping[str, Any]) -> dict[str, frozenset[int]]:
+    return {name: frozenset(seconds) for name, seconds in result["flags"].items()}

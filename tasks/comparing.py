@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from reveal_core.errors import UsageError
 from tasks.compare_job import run_job
-from tasks.compare_report import best_setting, note, table
+from tasks.compare_report import agreement, best_setting, note, table
 from tasks.figures import comparison_figure
-from tasks.grids import NamedSetting, parse_grid
+from tasks.grids import parse_grid
 from tasks.models import code_version
 from tasks.tracking import Tracking, run_url, text_params
 
@@ -242,10 +242,10 @@ def finish_comparison(
     tracking = Tracking(tracking_uri)
     client = tracking.client
     for result in judged:
-        agreement = _agreement(reference, result) if reference else {}
-        result["metrics"] = {**result["metrics"], **agreement}
+        agreed = agreement(reference, result) if reference else {}
+        result["metrics"] = {**result["metrics"], **agreed}
         with tracking.expected():
-            _log(tracking, result["run_id"], metrics=agreement)
+            _log(tracking, result["run_id"], metrics=agreed)
     best, why = best_setting(judged)
     failed = [{"name": r["name"], "reason": r["failed"]} for r in results if r["failed"]]
     document = {
@@ -302,22 +302,3 @@ def abandon_comparison(tracking_uri: str, *, parent: dict[str, str]) -> None:
     tracking = Tracking(tracking_uri)
     with tracking.expected():
         tracking.client.set_terminated(parent["run_id"], "FAILED")
-
-
-def _agreement(reference: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, float]:
-    from reveal_core.evaluate.agreement import Extent
-    from reveal_core.evaluate.compared import agreement_metrics
-
-    incidents = [Extent(*one) for one in reference["incidents"]]
-    return agreement_metrics(_flags(reference), incidents, _flags(result))
-
-
-def _flags(result: Mapping[str, Any]) -> dict[str, frozenset[int]]:
-    return {name: frozenset(seconds) for name, seconds in result["flags"].items()}
-
-
-def combinations_of(settings: Sequence[NamedSetting]) -> dict[str, dict[str, Any]]:
-    """Return one profile for each combination of settings that windows depend on, by its name."""
-    from tasks.compare_files import combination
-
-    return {combination(setting.profile): setting.profile.to_dict() for setting in settings}

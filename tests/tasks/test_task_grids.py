@@ -9,8 +9,7 @@ import pytest
 
 from reveal_core.errors import UsageError
 from reveal_core.profiles import load_profile
-from tasks.compare_files import combination
-from tasks.comparing import combinations_of
+from tasks.compare_files import combination, combinations_of
 from tasks.faultfiles import injected_faults, read_faults
 from tasks.grids import parse_grid, read_grid
 
@@ -38,7 +37,7 @@ def test_settings_and_products_are_named_and_checked() -> None:
 
 def test_settings_share_windows_where_these_do_not_depend_on_what_differs() -> None:
     grid = parse_grid({"setting": [{"name": "default"}], "grid": {"margin": [1.2, 2.0], "window_s": [3, 5]}})
-    assert len(combinations_of(grid.settings)) == 2
+    assert len(combinations_of(one.profile for one in grid.settings)) == 2
     assert combination(load_profile("default")) != combination(load_profile("paper"))
     assert combination(load_profile("default")) == combination(load_profile("default", {"margin": 2.0}))
 
