@@ -206,8 +206,9 @@ def drift(
 
 
 def _show_drift(console: Console, found: dict[str, Any]) -> None:
-    verdict = "drifted" if found["drifted"] else "no drift"
-    console.print(f"{found['model']} version {found['version']}: {verdict}. {found['why']}")
+    # Without drift the reason says so itself.
+    verdict = "drifted: " if found["drifted"] else ""
+    console.print(f"{found['model']} version {found['version']}: {verdict}{found['why']}")
     table = _table("host", "drifted", "features moved", "scores beyond", "furthest features (index, shift)")
     for one in found["hosts"]:
         if one["skipped"]:
@@ -227,7 +228,8 @@ def _show_drift(console: Console, found: dict[str, Any]) -> None:
     elif challenger is not None:
         console.print(
             f"Challenger: version {challenger['version']}, {challenger['windows']} windows; "
-            f"reveal models promote {challenger['model']}/{challenger['version']} makes it the champion"
+            f"reveal models promote {challenger['model']}/{challenger['version']} --why REASON "
+            "makes it the champion"
         )
     elif found["answered"]:
         console.print(f"{found['answered']} was fitted because of drift and knows this telemetry.")

@@ -42,7 +42,8 @@ class GateRules:
     minimum_recall
         Injected recall that is asked for where there is no champion to compare with.
     injections
-        Perturbations injected in all, spread over at most ``injected_hosts`` hosts.
+        Perturbations injected in all, spread over at most ``injected_hosts`` hosts. With 0 nothing is
+        injected, and nothing asked of recall and subsystems.
     rank_correlation
         Smallest Spearman correlation of the two models' scores of the same windows. Models of one machine in
         one state were seen to agree by 0.96, of different runs of the job by 0.5 to 0.9, of a machine that
@@ -189,7 +190,7 @@ def judge(
             f"{challenger.judged} windows judged",
         ),
         _alarm_rate(challenger, champion, rules, budget_per_day),
-        _recall(challenger, champion, rules),
+        *_recall(challenger, champion, rules),
         *_subsystem(challenger, champion, rules),
         *_ranks(challenger, champion, rules),
         _at_least(
@@ -230,19 +231,22 @@ def _alarm_rate(
         challenger.incidents / days,
         bound / days,
         challenger.incidents <= bound,
-        f"{challenger.incidents} incidents in {24 * challenger.host_days:.2g} healthy host-hours "
+        f"{challenger.incidents} incident{'' if challenger.incidents == 1 else 's'} in "
+        f"{24 * challenger.host_days:.2g} healthy host-hours "
         f"(at most {bound} allowed by {against})",
     )
 
 
-def _recall(challenger: Observed, champion: Observed | None, rules: GateRules) -> Criterion:
+def _recall(challenger: Observed, champion: Observed | None, rules: GateRules) -> list[Criterion]:
+    if not rules.injections:
+        return []
     if champion is None or champion.recall is None:
         bound = rules.minimum_recall
     else:
         bound = max(0.0, champion.recall - rules.recall_drop)
     found = "none could be" if challenger.recall is None else f"{challenger.recall:.0%} found"
     text = f"of {challenger.injected} injected faults {found}"
-    return _at_least("injected_recall", challenger.recall, bound, text)
+    return [_at_least("injected_recall", challenger.recall, bound, text)]
 
 
 def _subsystem(challenger: Observed, champion: Observed | None, rules: GateRules) -> list[Criterion]:
