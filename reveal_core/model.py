@@ -28,7 +28,7 @@ from reveal_core.features.pruning import prune
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.profiles import profile_from
 from reveal_core.scores import Scores
-from reveal_core.selection import is_coverage, is_event, matrix, select
+from reveal_core.selection import is_coverage, matrix, may_wake, select
 from reveal_core.windows import Feature, Windows
 
 MIN_WINDOWS = 30
@@ -93,7 +93,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             by_name.update({f.name: f for f in w.features})
         signals = select(list(by_name.values()), profile.exclude)
         raw = np.vstack([matrix(frame, signals) for frame in frames])
-        events = np.array([profile.keep_events and is_event(f.metric) for f in signals])
+        events = np.array([profile.keep_events and may_wake(f) for f in signals])
         pruned = prune(raw, signals, events, profile.correlation)
         if not pruned.kept:
             raise UsageError("no signal moves in this telemetry: there is nothing to learn from")
@@ -111,7 +111,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         X = np.hstack([raw[:, list(pruned.alive)], delivered])
         starts = [f["start"].dt.epoch("ns").to_numpy() for f in frames if f.height]
         times_s = np.concatenate(starts) / 1e9
-        self.context_ = HourContext(self.floors_).fit(X, times_s) if profile.context else None
+        self.context_ = self._context(X, times_s) if profile.context else None
         X = self._in_context(X, times_s)
         self.trained_from_ns_ = int(min(s[0] for s in starts))
         self.trained_to_ns_ = int(max(s[-1] for s in starts) + round(profile.window_s * 1e9))
@@ -132,6 +132,12 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         ).fit(X, times_s)
         self.contribution_means_ = self._contribution_means(X)
         return self
+
+    def _context(self, X: Array, times_s: Array) -> HourContext:
+        """Learn what hours do to signals; telemetry that is lost every night is lost all the same."""
+        signals = X.copy()
+        signals[:, self.coverage_] = np.nan
+        return HourContext(self.floors_).fit(signals, times_s)
 
     def _in_context(self, X: Array, times_s: Array) -> Array:
         """Return features without what the hour does to them."""

@@ -42,7 +42,7 @@ class Profile:
     correlation
         Of features that correlate above this, one is kept.
     keep_events
-        Keep event counters although they stood still in training.
+        Keep event counters, and levels of gauges and states, although they stood still in training.
     exclude
         Metrics (shell patterns) that detectors do not see.
     detectors

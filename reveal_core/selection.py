@@ -16,10 +16,17 @@ from reveal_core.windows import COVERAGE, Feature
 Array = NDArray[np.float64]
 
 
-def is_event(metric: str) -> bool:
-    """Tell whether a metric is an event that stands still while all is well."""
-    known = load_catalog().get(metric)
-    return known is not None and known.event
+def may_wake(feature: Feature) -> bool:
+    """Tell whether a feature that stood still in training carries a cause when it moves.
+
+    Those of events do, and the levels of gauges and states: a link that is renegotiated, a core that goes off
+    line, a power limit that is lowered. What such a feature is worth noticing by is its metric's floor. The
+    rate of a counter that nobody used says no more than that somebody now uses it.
+    """
+    known = load_catalog().get(feature.metric)
+    if known is None:
+        return False
+    return known.event or (known.kind != "counter" and feature.statistic == "level")
 
 
 def is_stock(metric: str) -> bool:

@@ -55,7 +55,7 @@ def compute_features(
     from reveal_core.features.pruning import prune
     from reveal_core.method import build_series, build_windows
     from reveal_core.profiles import load_profile
-    from reveal_core.selection import is_event, matrix, select
+    from reveal_core.selection import matrix, may_wake, select
     from reveal_core.timespec import parse_time
     from storage.store import Store
 
@@ -74,7 +74,7 @@ def compute_features(
     by_name = {feature.name: feature for host_windows in windows for feature in host_windows.features}
     features = select(list(by_name.values()), settings.exclude)
     raw = np.vstack([matrix(host_windows.frame, features) for host_windows in windows])
-    events = np.array([settings.keep_events and is_event(feature.metric) for feature in features])
+    events = np.array([settings.keep_events and may_wake(feature) for feature in features])
     pruned = prune(raw, features, events, settings.correlation)
     kept = [features[index].name for index in pruned.kept]
     seconds += time.perf_counter() - began

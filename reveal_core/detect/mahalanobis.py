@@ -28,8 +28,9 @@ class PCAMahalanobisDetector(Detector):
 
     Notes
     -----
-    With fewer windows than features the components come from a singular value decomposition of the centred
-    data (n - 1 at most), and the directions outside them count with the ridge alone.
+    The components are the eigenvectors of the covariance matrix. With fewer windows than features they come
+    from a singular value decomposition of the centred data (n - 1 at most), and the directions outside them
+    count with the ridge alone.
     """
 
     def __init__(
@@ -51,8 +52,7 @@ class PCAMahalanobisDetector(Detector):
     def _fit(self, X: Array) -> None:
         clipped = self._clipped(X)
         self.mean_ = clipped.mean(axis=0)
-        _, singular, components = np.linalg.svd(clipped - self.mean_, full_matrices=False)
-        variance = singular**2 / max(1, len(X) - 1)
+        variance, components = _principal(clipped - self.mean_)
         positive = variance > 1e-12
         variance, components = variance[positive], components[positive]
         if self.kept is not None and len(variance):
@@ -73,3 +73,13 @@ class PCAMahalanobisDetector(Detector):
         if self.kept is None:
             weighted = weighted + (centred - projected @ self.components_) / self.ridge
         return np.asarray(np.maximum(centred * weighted, 0.0))
+
+
+def _principal(centred: Array) -> tuple[Array, Array]:
+    """Return variances, largest first, and components, one a row."""
+    n, features = centred.shape
+    if n > features:  # the covariance matrix is the smaller problem, by far for hours of windows
+        variance, vectors = np.linalg.eigh(centred.T @ centred / (n - 1))
+        return variance[::-1], np.ascontiguousarray(vectors[:, ::-1].T)
+    _, singular, components = np.linalg.svd(centred, full_matrices=False)
+    return singular**2 / max(1, n - 1), components
