@@ -16,11 +16,16 @@ BAR = "#3b6ea5"
 LINE = "#b45309"
 SHOWN_METRICS = 20
 BARS = (
-    ("injected_recall", "injected recall"),
-    ("injected_subsystem_top1", "right subsystem first"),
+    ("fault_recall", "real faults found"),
+    ("injected_recall", "perturbations found"),
+    ("fault_subsystem_top1", "right subsystem first, faults"),
+    ("injected_subsystem_top1", "right subsystem first, perturbations"),
+    ("stability_iou", "stability"),
     ("total_seconds", "seconds"),
 )
-"""Figures of a comparison that stand beside each other as bars."""
+"""Figures of a comparison that stand beside each other as bars; those that no setting has are left out."""
+FEW_ALARMS = 10
+"""Above so many false incidents their axis is logarithmic."""
 
 
 def score_histogram(scores: np.ndarray, threshold: float | None) -> Figure:
@@ -80,32 +85,37 @@ def comparison_figure(results: Sequence[Mapping[str, Any]], best: str) -> Figure
         Name of the one to mark.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-    names = [result["name"] for result in results]
-    colours = [LINE if name == best else BAR for name in names]
-    figure = Figure(figsize=(13.0, 2.2 + 0.26 * max(len(names), 6)), dpi=110, layout="constrained")
-    grid = figure.subplots(1, 4, width_ratios=[2.2, 1.0, 1.0, 1.0])
-    scatter, *bars = grid
-    recall = [result["metrics"].get("injected_recall", np.nan) for result in results]
+    names = [f"{number} {result['name']}" for number, result in enumerate(results, 1)]
+    colours = [LINE if result["name"] == best else BAR for result in results]
+    shown = [(key, title) for key, title in BARS if any(key in result["metrics"] for result in results)]
+    height = 2.4 + 0.28 * max(len(names), 8)
+    figure = Figure(figsize=(5.5 + 2.0 * len(shown), height), dpi=110, layout="constrained")
+    scatter, *bars = figure.subplots(1, 1 + len(shown), width_ratios=[2.2, *([1.0] * len(shown))])
+    found = next((key for key, _ in shown if key.endswith("_recall")), None)
     alarms = [result["metrics"]["alarms"] for result in results]
-    scatter.scatter(alarms, recall, c=colours, s=36, zorder=3)
-    for name, x, y in zip(names, alarms, recall, strict=True):
-        if np.isfinite(y):
-            scatter.annotate(name, (x, y), fontsize=6, xytext=(4, 3), textcoords="offset points", color=INK)
-    scatter.set_xscale("symlog", linthresh=1.0)
-    scatter.set_xlim(left=-0.2)
-    scatter.set_ylim(-0.02, 1.02)
+    recall = [result["metrics"].get(found, 0.0) for result in results]
+    scatter.scatter(alarms, recall, c=colours, s=40, zorder=3)
+    for x, y in dict.fromkeys(zip(alarms, recall, strict=True)):
+        here = [str(n) for n, point in enumerate(zip(alarms, recall, strict=True), 1) if point == (x, y)]
+        scatter.annotate(", ".join(here), (x, y), fontsize=7, xytext=(5, 4), textcoords="offset points")
+    if max(alarms) > FEW_ALARMS:
+        scatter.set_xscale("symlog", linthresh=FEW_ALARMS)
+        scatter.xaxis.set_major_formatter(ScalarFormatter())
+    else:
+        scatter.xaxis.set_major_locator(MaxNLocator(integer=True))
+    scatter.set_xlim(left=-0.5, right=max(1.0, 1.15 * max(alarms)))
+    scatter.set_ylim(-0.03, 1.06)
     scatter.set_xlabel("false incidents in the judged telemetry")
-    scatter.set_ylabel("injected recall")
+    scatter.set_ylabel(f"share of {dict(BARS)[found]}" if found else "nothing to find")
     scatter.set_title("Up and to the left is better", loc="left", color=INK, fontsize=10)
-    for axes, (metric, title) in zip(bars, BARS, strict=True):
-        values = [result["metrics"].get(metric, np.nan) for result in results]
-        axes.barh(names, values, color=colours)
+    for axes, (key, title) in zip(bars, shown, strict=True):
+        axes.barh(range(len(names)), [result["metrics"].get(key, 0.0) for result in results], color=colours)
+        axes.set_yticks(range(len(names)), names if axes is bars[0] else [""] * len(names))
         axes.invert_yaxis()
-        axes.set_title(title, loc="left", color=INK, fontsize=9)
-        if axes is not bars[0]:
-            axes.set_yticklabels([])
-    for axes in grid:
+        axes.set_title(title.replace(", ", ",\n"), loc="left", color=INK, fontsize=9)
+    for axes in (scatter, *bars):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=7, colors=INK)
     return figure
