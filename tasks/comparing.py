@@ -167,6 +167,9 @@ def compare_setting(
         failed = ""
     except UsageError as error:
         found, failed = empty, str(error)
+    except BaseException:
+        abandon_comparison(tracking_uri, parent={"run_id": run.info.run_id})
+        raise
     metrics = dict(found["metrics"])
     with tracking.expected():
         if failed:
@@ -292,7 +295,7 @@ def _log(
 
 
 def abandon_comparison(tracking_uri: str, *, parent: dict[str, str]) -> None:
-    """Mark a comparison that did not come to its end.
+    """Mark a comparison, or a setting of one, that did not come to its end.
 
     Raises
     ------

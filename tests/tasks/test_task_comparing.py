@@ -163,15 +163,23 @@ def test_hosts_of_several_hardware_classes_are_not_compared_together(tmp_path: P
 def test_a_comparison_that_fails_is_marked_so(
     store: Path, fitted_store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def down(kind: str, **_arguments: Any) -> dict[str, Any]:
-        raise UnavailableError("the store is down")
+    def down(kind: str, **arguments: Any) -> dict[str, Any]:
+        if kind == "setting":
+            raise UnavailableError("the store is down")
+        return in_this_process(kind, **arguments)
 
     monkeypatch.setattr("tasks.comparing.run_job", down)
     with pytest.raises(UnavailableError, match="the store is down"):
         compare(store, fitted_store.tracking_uri)
     tracking = Tracking(fitted_store.tracking_uri)
-    runs = tracking.client.search_runs([tracking.experiment("reveal/compare/2cpu-0gpu-synthetic")])
-    assert runs[0].info.status == "FAILED"
+    experiment = tracking.experiment("reveal/compare/2cpu-0gpu-synthetic")
+    parent = tracking.client.search_runs([experiment], "tags.`reveal.hardware_class` LIKE '%'")[0]
+    children = tracking.client.search_runs(
+        [experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+    )
+    assert parent.info.status == "FAILED"
+    # Every setting is tried, for another may be judged although one is not.
+    assert [run.info.status for run in children] == ["FAILED"] * 3
 
 
 def test_a_job_in_a_process_of_its_own_tells_its_memory(tmp_path: Path) -> None:
