@@ -24,6 +24,7 @@ from flows.commands import (
     lab,
     learning,
     models,
+    regimes,
     scoring,
 )
 from flows.environment import prepare_environment
@@ -79,8 +80,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
         "reveal investigate --host node-17 --start 2026-11-29T20:15Z --end 2026-11-29T20:20Z",
     ),
     ("evaluate", evaluating.evaluate, "reveal evaluate --dataset smd --data ./smd"),
-    ("demo", demo.demo, "reveal demo --full"),
     ("compare", comparing.compare, "reveal compare --store ./reveal-data --grid compare-grid.toml"),
+    ("demo", demo.demo, "reveal demo --full"),
 )
 
 lab_app = typer.Typer(
@@ -104,20 +105,31 @@ MODELS_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("rollback", models.rollback, "reveal models rollback --class 2cpu-0gpu-amd --why 'too many alarms'"),
     ("drift", models.drift, "reveal models drift --start -1h --refit"),
 )
+regimes_app = typer.Typer(
+    help="Hosts that stay out of their habits, held until somebody accepts the change.", no_args_is_help=True
+)
+REGIMES_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("list", regimes.list_command, "reveal regimes list --store ./reveal-data"),
+    ("acknowledge", regimes.acknowledge, "reveal regimes acknowledge --host node-17 --why 'new kernel'"),
+)
 bench_app = typer.Typer(help="What Reveal costs on this machine, measured.", no_args_is_help=True)
 BENCH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("collector", bench.collector, "reveal bench collector --duration 60s"),
+    ("features", bench.features, "reveal bench features --no-peers"),
+    ("scoring", bench.scoring, "reveal bench scoring --duration 1h"),
 )
 for group, commands in (
     (app, COMMANDS),
     (lab_app, LAB_COMMANDS),
     (models_app, MODELS_COMMANDS),
+    (regimes_app, REGIMES_COMMANDS),
     (bench_app, BENCH_COMMANDS),
 ):
     for name, function, example in commands:
         group.command(name, epilog=f"Example: {example}")(function)
 app.add_typer(lab_app, name="lab")
 app.add_typer(models_app, name="models")
+app.add_typer(regimes_app, name="regimes")
 app.add_typer(bench_app, name="bench")
 
 

@@ -169,6 +169,7 @@ def score_fleet(
     hosts_per_task: int = HOSTS_PER_TASK,
     injected: Sequence[Mapping[str, Any]] = (),
     title: str | None = None,
+    plugins: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Score hosts with registered models and publish one report."""
     parse_range(start, end)
@@ -181,7 +182,13 @@ def score_fleet(
         hardware_classes=sorted({plan["hardware_class"] for plan in classified}),
     )
     calls = [
-        {"store": store, "tracking_uri": tracking_uri, "model": reference, "plans": group}
+        {
+            "store": store,
+            "tracking_uri": tracking_uri,
+            "model": reference,
+            "plans": group,
+            "plugins": list(plugins),
+        }
         for name, reference in sorted(models.items())
         for group in groups_of(
             [plan for plan in classified if plan["hardware_class"] == name], hosts_per_task
@@ -207,8 +214,9 @@ def score_fleet(
         injected=[dict(fault) for fault in injected],
         notes=notes,
         command=shlex.join([*command, "--model", version]),
+        plugins=list(plugins),
     )
-    return dict(document)
+    return {**document, "regimes": [r["regime"] for r in scored if r["regime"] is not None]}
 
 
 def investigate_incident(

@@ -17,6 +17,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows import pipelines
 from flows.settings import load_settings, mlflow_uri
+from flows.settings import plugins as allowed_plugins
 from tasks.compare_report import note
 from tasks.prefect_tasks import PrefectRunner
 
@@ -159,6 +160,7 @@ def score_fleet(
     hosts_per_task: int = pipelines.HOSTS_PER_TASK,
     injected: list[dict[str, Any]] | None = None,
     title: str | None = None,
+    plugins: list[str] | None = None,
 ) -> dict[str, Any]:
     """Score hosts with the champion of their hardware class and publish a report."""
     place, tracking = _places(store, tracking_uri)
@@ -173,6 +175,7 @@ def score_fleet(
         hosts_per_task=hosts_per_task,
         injected=injected or [],
         title=title,
+        plugins=allowed_plugins(load_settings()) if plugins is None else plugins,
     )
     publish_artifacts(document)
     return document

@@ -152,6 +152,22 @@ def load_settings() -> Settings:
         raise UsageError(f"settings cannot be read: {error}") from error
 
 
+def plugins(settings: Settings) -> list[str]:
+    """Return the detectors of other libraries that the settings name: a model may hold these and no others.
+
+    Raises
+    ------
+    UsageError
+        If one cannot be imported, or is no outlier detector.
+    """
+    if "detectors" not in settings.method.overrides:
+        return []
+    from reveal_core.profiles import load_profile
+    from tasks.models import plugins_of
+
+    return plugins_of(load_profile(settings.method.profile, settings.method.overrides).to_dict())
+
+
 def mlflow_uri(settings: Settings, store: str) -> str:
     """Return the tracking address for a store.
 

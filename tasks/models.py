@@ -201,6 +201,13 @@ def read_model(path: Path, label: str, plugins: Iterable[str] = ()) -> RevealMod
         raise UsageError(f"{label} is none of Reveal's: {type(model).__name__}")
     if not hasattr(model, "catalog_"):
         raise UsageError(f"{label} does not say what its metrics mean: fit it again with reveal fit")
+    # A refit takes the model's settings, and a path in them is imported: only the operator's may name one.
+    foreign = sorted(set(plugins_of(model.profile)) - set(plugins))
+    if foreign:
+        raise UsageError(
+            f"{label} has a detector {foreign[0]} that the settings of this machine do not name: "
+            "add it under method.overrides.detectors"
+        )
     return model
 
 

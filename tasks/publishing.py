@@ -44,6 +44,7 @@ def publish_report(
     injected: list[dict[str, Any]],
     notes: list[str],
     command: str,
+    plugins: list[str] | None = None,
 ) -> dict[str, Any]:
     """Writing the report.
 
@@ -61,6 +62,8 @@ def publish_report(
         Faults that the lab injected, each with ``name``, ``subsystem``, ``start``, ``end``, ``causes``.
     notes, command
         Sentences that a reader must know, and the command that makes the report again.
+    plugins
+        Detectors of other libraries that the model may hold, by the operator's settings.
 
     Returns
     -------
@@ -76,7 +79,7 @@ def publish_report(
     from storage.store import Store
 
     reference = ModelRef(**model)
-    fitted = load_model(Tracking(tracking_uri), reference)
+    fitted = load_model(Tracking(tracking_uri), reference, plugins or ())
     target = Store(store)
     hosts = [_host_input(target, result) for result in scored]
     told = dict.fromkeys([*notes, *(note for result in scored for note in result["notes"])])

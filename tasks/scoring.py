@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reveal_core.errors import RevealError, UnavailableError, UsageError
 from reveal_core.timespec import parse_time
 from tasks.following import follow_regime, follower_of, regime_note
-from tasks.models import load_model, reference_dict, registered_name
+from tasks.models import catalog_notes, load_model, reference_dict, registered_name
 from tasks.planning import read_host
 from tasks.tracking import CHAMPION, ModelRef, Tracking
 
@@ -55,7 +55,12 @@ def choose_model(
 
 
 def score_hosts(
-    store: str, *, tracking_uri: str, model: dict[str, str], plans: list[dict[str, str]]
+    store: str,
+    *,
+    tracking_uri: str,
+    model: dict[str, str],
+    plans: list[dict[str, str]],
+    plugins: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Scoring telemetry.
 
@@ -67,6 +72,8 @@ def score_hosts(
         A model's version, from `choose_model`.
     plans
         Host and range of each, from `tasks.planning`.
+    plugins
+        Detectors of other libraries that the model may hold, by the operator's settings.
 
     Returns
     -------
@@ -86,12 +93,14 @@ def score_hosts(
     from storage.store import Store
 
     reference = ModelRef(**model)
-    fitted = load_model(Tracking(tracking_uri), reference)
+    fitted = load_model(Tracking(tracking_uri), reference, plugins or ())
+    told = catalog_notes(fitted, f"model {reference.label}")
     target = Store(store)
     results, failures = [], []
     for plan in plans:
         try:
-            results.append(_score_host(target, fitted, reference, plan))
+            result = _score_host(target, fitted, reference, plan)
+            results.append({**result, "notes": [*told, *result["notes"]]})
         except UnavailableError:
             raise
         except RevealError as error:

@@ -11,7 +11,7 @@ from rich.markdown import Markdown
 from flows import options
 from flows.dispatch import run_pipeline
 from flows.output import emit
-from flows.settings import load_settings, mlflow_uri
+from flows.settings import load_settings, mlflow_uri, plugins
 
 
 def score(
@@ -37,6 +37,7 @@ def score(
         end=end,
         model=model,
         hosts_per_task=settings.fleet.hosts_per_task,
+        plugins=plugins(settings),
     )
     show_report(document, as_json=json)
 

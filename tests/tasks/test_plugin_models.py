@@ -16,7 +16,7 @@ from reveal_core.detect.ensemble import DetectorEnsemble
 from reveal_core.detect.plugin import PluginDetector
 from reveal_core.errors import UsageError
 from tasks.fitting import fit_hosts
-from tasks.models import load_model, trusted_types
+from tasks.models import load_model, read_model, trusted_types
 from tasks.planning import classify_hosts, plan_hosts
 from tasks.tracking import Tracking
 
@@ -119,3 +119,16 @@ def test_what_settings_plug_in_is_fitted_registered_and_loaded_again(fitted_stor
     assert lof.plugin_.n_neighbors == 10
     features = np.zeros((3, len(model.feature_names)))
     assert model.ensemble_.member_scores(features).shape == (3, 6)
+
+
+def test_settings_inside_a_model_name_no_class_that_the_operators_do_not(
+    tmp_path: Path, fitted_store
+) -> None:
+    """A refit takes the profile of the model that drifted, and what a profile names is imported."""
+    tracking = Tracking(fitted_store.tracking_uri)
+    model = load_model(tracking, tracking.resolve(fitted_store.model["model"]))
+    model.profile["detectors"] = [*model.profile["detectors"], ["x", "named_by_a_model.Detector", []]]
+    path = tmp_path / "model.skops"
+    skops.io.dump(model, path)
+    with pytest.raises(UsageError, match=r"named_by_a_model\.Detector that the settings .* do not name"):
+        read_model(path, "the model")
