@@ -91,8 +91,8 @@ def habits(
     ).row(0, named=True)
     found: dict[str, Habit] = {}
     for name in names:
-        channel = telemetry.channels[name]
-        metric = metric_of(channel, catalog)
+        channel = series.channels[name]  # its period is that of the series, which may be thinned
+        metric = metric_of(telemetry.channels[name], catalog)
         level, spread = windows["level", name], windows["spread", name]
         expected = 1000.0 * seconds / channel.period_ms
         if not level.size or extremes[f"count {name}"] < _PRESENT * expected:

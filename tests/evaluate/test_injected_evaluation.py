@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from injected_samples import at, sample_telemetry
 
+from reveal_core.catalog import load_catalog
 from reveal_core.channels import SUBSYSTEMS
 from reveal_core.errors import UsageError
 from reveal_core.evaluate.injected import (
@@ -23,6 +24,7 @@ from reveal_core.evaluate.injected_plan import KINDS, LOST_TARGETS, SIZED
 from reveal_core.evaluate.injected_result import JudgedFault, figures
 from reveal_core.method import build_series, fit_model
 from reveal_core.profiles import load_profile
+from reveal_core.telemetry import SPARSE_GRID
 
 PLAN = InjectionPlan(kinds=SIZED, sizes=(0.1, 40.0), count=24, seed=3)
 
@@ -158,6 +160,25 @@ def test_states_and_signals_that_stand_still_are_left_alone() -> None:
     flat = telemetry.frame.select("ts", "mono", (pl.col("meminfo.MemFree") * 0).alias("meminfo.MemFree"))
     with pytest.raises(UsageError, match="no channel of this telemetry can be perturbed"):
         inject(replace(telemetry, frame=flat, channels=only), plan)
+
+
+def test_telemetry_whose_interval_followed_the_host_is_perturbed_too() -> None:
+    telemetry = sample_telemetry(150.0)
+    grid = load_catalog()[SPARSE_GRID].channel("", "reveal", 100)
+    frame = telemetry.frame.with_columns(
+        (pl.int_range(len(telemetry.frame)) % 6 == 0).cast(pl.Int8).alias(grid.name)
+    )
+    adaptive = replace(
+        telemetry, frame=frame, channels={**telemetry.channels, grid.name: grid}, facts={"calm_ms": 600}
+    )
+    changed, told = inject(adaptive, InjectionPlan(kinds=("level",), sizes=(40.0,), count=2))
+    assert len(told) == 2
+    name, amount = told[0].channels[0]
+    levels = [
+        build_series(one).frame.filter(pl.col("ts").is_between(told[0].onset, told[0].end))[name].mean()
+        for one in (adaptive, changed)
+    ]
+    assert abs(levels[1] - levels[0]) > 0.3 * abs(amount)
 
 
 def test_derived_metrics_and_changes_are_right_too() -> None:
