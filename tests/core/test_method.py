@@ -260,3 +260,45 @@ def test_unknown_profiles_and_settings_are_named():
         load_profile("secret")
     with pytest.raises(UsageError, match="marginn"):
         load_profile("default", {"marginn": 2.0})
+
+
+def test_hosts_of_different_width_and_schema_are_learned_and_judged_side_by_side():
+    """Eight cores beside two, and a disk that one lacks: one model, and the fault is found on either."""
+    two = replace(busy(120), host="two")
+    wide = busy(120, seed=3, drop=["disk.reads/vda"])
+    more, channels = [], dict(wide.channels)
+    for number in range(2, 8):
+        for metric in ("cpu.user", "cpu.idle"):
+            name = f"{metric}/cpu{number}"
+            more.append(wide.frame[f"{metric}/cpu{number % 2}"].alias(name))
+            channels[name] = load_catalog()[metric].channel(f"cpu{number}", "test", 100)
+    wide = replace(wide, host="wide", frame=wide.frame.with_columns(more), channels=channels)
+    model = fit_model([two, wide], load_profile("default"))
+    assert {analyse(model, host).incidents for host in (two, wide)} == {()}
+    onset = datetime(2026, 11, 29, 12, 0, 30, tzinfo=UTC)
+    for drop in ([], ["disk.reads/vda"]):
+        (incident,) = analyse(model, busy(60, fault=(30, 40), seed=5, drop=drop)).incidents
+        assert abs((incident.start - onset).total_seconds()) <= 1
+        assert incident.causes[0].id == "cpu-quota"
+
+
+def test_a_level_that_stood_still_in_training_is_judged_by_its_change():
+    """A link that is renegotiated: its speed never moved before."""
+
+    def linked(seconds, seed=0, fault=None):
+        t = busy(seconds, seed=seed)
+        speed = np.full(t.frame.height, 1e10)
+        if fault is not None:
+            speed[fault[0] * 10 : fault[1] * 10] = 1e9
+        channel = load_catalog()["link.speed"].channel("eth0", "test", 100)
+        return replace(
+            t,
+            frame=t.frame.with_columns(pl.Series(channel.name, speed, dtype=pl.Float32)),
+            channels={**t.channels, channel.name: channel},
+        )
+
+    model = fit_model([linked(120)], load_profile("default"))
+    assert analyse(model, linked(60, seed=1)).incidents == ()
+    (incident,) = analyse(model, linked(60, seed=1, fault=(30, 45))).incidents
+    assert incident.metrics[0].metric == "link.speed"
+    assert incident.subsystem == "network"

@@ -17,7 +17,13 @@ COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "invest
 COMMANDS += ["compare"]
 LAB_COMMANDS = ["list", "workload", "inject", "clean"]
 MODELS_COMMANDS = ["list", "show", "history", "promote", "rollback", "drift"]
-GROUPED = [["lab", name] for name in LAB_COMMANDS] + [["models", name] for name in MODELS_COMMANDS]
+GROUPS = {
+    "lab": LAB_COMMANDS,
+    "models": MODELS_COMMANDS,
+    "regimes": ["list", "acknowledge"],
+    "bench": ["collector", "features", "scoring"],
+}
+GROUPED = [[group, name] for group, names in GROUPS.items() for name in names]
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +45,7 @@ def test_every_command_has_help_with_an_example_and_json(
 def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
     assert main([]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in [*COMMANDS, "lab", "models"])
+    assert all(name in shown for name in [*COMMANDS, *GROUPS])
     assert {command.name for command in app.registered_commands} == set(COMMANDS)
 
 
@@ -80,6 +86,8 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
         ("models drift --store .", 2, "holds no telemetry yet"),
         ("compare --store .", 2, "Missing option"),
         ("compare --store . --grid none.toml", 2, "grid file none.toml cannot be read"),
+        ("regimes list --store nothing-here", 3, "store nothing-here"),
+        ("regimes acknowledge --host x --store .", 2, "no host 'x' is held in store ."),
         ("lab inject nonsense", 2, "there is no fault 'nonsense'"),
         ("lab inject cpu-contention --duration never", 2, "'never' is not a duration"),
         ("lab workload --dir nothing-here", 3, "nothing-here is no folder"),
