@@ -14,7 +14,6 @@ from reveal_core.timespec import parse_time
 from tasks.audit import aliases
 from tasks.fit_runs import REFERENCE_FILE
 from tasks.models import code_version, load_model
-from tasks.planning import read_host
 from tasks.tracking import CHALLENGER, ModelRef, Tracking, run_url
 
 if TYPE_CHECKING:
@@ -167,22 +166,20 @@ def _judge(
     trained: Reference,
     plans: list[dict[str, str]],
     rules: DriftRules,
-) -> tuple[list[dict[str, Any]], list[Windows]]:
+) -> tuple[list[dict[str, Any]], list[list[Windows]]]:
     """Judge each host; one that cannot be judged costs the others nothing."""
     from reveal_core.evaluate.drift import drift_of
-    from reveal_core.method import build_series, build_windows
     from reveal_core.profiles import profile_from
+    from tasks.history import healthy_windows
 
     profile = profile_from(model.profile)
     hosts: list[dict[str, Any]] = []
-    seen: list[Windows] = []
+    seen: list[list[Windows]] = []
     failures = []
     for plan in plans:
         try:
-            telemetry = read_host(source, plan, warm_up=True).telemetry
-            windows = build_windows(
-                build_series(telemetry), profile, parse_time(plan["start"]), parse_time(plan["end"])
-            )
+            # As a fit would read them, incidents included: a host that stays in one has changed.
+            windows = healthy_windows(source, [plan], profile, seed=0, without_incidents=False)
             drift = drift_of(model, trained, windows, rules)
         except UnavailableError:
             raise
@@ -227,7 +224,11 @@ def _why(hosts: list[dict[str, Any]], drifted: list[dict[str, Any]], judged: lis
 
 
 def _answered(
-    tracking: Tracking, reference: ModelRef, fitted: RevealModel, windows: list[Windows], rules: DriftRules
+    tracking: Tracking,
+    reference: ModelRef,
+    fitted: RevealModel,
+    windows: list[list[Windows]],
+    rules: DriftRules,
 ) -> str:
     """Return the challenger that drift has been answered with already, if it knows the new telemetry.
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from reveal_core.errors import UsageError
-from reveal_core.timespec import parse_time
-from tasks.planning import read_host
 from tasks.tracking import CHAMPION, ModelRef, Tracking
 
 if TYPE_CHECKING:
@@ -17,7 +13,6 @@ if TYPE_CHECKING:
     from reveal_core.model import RevealModel
     from reveal_core.profiles import Profile
     from reveal_core.windows import Windows
-    from storage.store import Store
 
 
 def fit_hosts(
@@ -84,6 +79,7 @@ def fit_hosts(
     from reveal_core.profiles import load_profile, profile_from
     from storage.store import Store
     from tasks.fit_runs import log_fit
+    from tasks.history import healthy_windows
     from tasks.models import registered_name
 
     # By way of plain values: what came through a flow's parameters has lists for tuples.
@@ -93,7 +89,7 @@ def fit_hosts(
     # Asked before the work, not after it: a tracker that is down should not cost a fit.
     champion = _champion(tracking, registered_name(hardware_class)) if promote else None
     plans, judged = _divide(plans, champion, rules, gate_plans)
-    windows = [_windows(source, plan, settings, without_incidents) for plan in plans]
+    windows = healthy_windows(source, plans, settings, seed=seed, without_incidents=without_incidents)
     model, reference = _fit(windows, settings, seed)
     facts = model.facts()
     hosts = [plan["host"] for plan in plans]
@@ -158,35 +154,6 @@ def _divide(
         return hold_back(plans, rules)
     require_apart(plans, gate_plans)
     return plans, gate_plans
-
-
-def _windows(source: Store, plan: Mapping[str, str], profile: Profile, without_incidents: bool) -> Windows:
-    from reveal_core.method import build_series, build_windows
-
-    windows = build_windows(build_series(read_host(source, plan, warm_up=False).telemetry), profile)
-    return _outside_incidents(source, plan, windows) if without_incidents else windows
-
-
-def _outside_incidents(source: Store, plan: Mapping[str, str], windows: Windows) -> Windows:
-    """Leave out windows that touch an incident of the host.
-
-    Raises
-    ------
-    UsageError
-        If that is most of them: then somebody has to say which time was healthy.
-    """
-    import polars as pl
-
-    host, frame = windows.host, windows.frame
-    incidents = source.read_incidents(parse_time(plan["start"]), parse_time(plan["end"]), host)
-    for incident in incidents:
-        frame = frame.filter((pl.col("end") <= incident.start) | (pl.col("start") >= incident.end))
-    if 2 * frame.height < windows.frame.height:
-        raise UsageError(
-            f"{windows.frame.height - frame.height} of {windows.frame.height} windows of {host} from "
-            f"{plan['start']} to {plan['end']} lie in incidents: say which time was healthy with reveal fit"
-        )
-    return replace(windows, frame=frame)
 
 
 def _fit(windows: Sequence[Windows], profile: Profile, seed: int) -> tuple[RevealModel, Reference]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from reveal_core.errors import UnavailableError, UsageError
+import numpy as np
+
+from reveal_core.errors import NoTelemetryError, UsageError
+from reveal_core.evaluate.contest import Ground
+from reveal_core.evaluate.gate import Observed
 from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
+from tasks.history import PIECE, pieces
 from tasks.models import load_model, plugins_of
 from tasks.planning import read_host
 from tasks.registry import promote, set_decision
@@ -145,34 +150,53 @@ def _judge(
     rules: GateRules,
     seed: int,
 ) -> tuple[Gate, list[str]]:
-    from reveal_core.evaluate.contest import Contest, Ground
+    from reveal_core.evaluate.contest import contest, gate_plan
     from reveal_core.evaluate.gate import judge
     from reveal_core.profiles import profile_from
 
-    grounds = [
-        Ground(
-            read_host(source, plan, warm_up=True).telemetry,
-            parse_time(plan["start"]),
-            parse_time(plan["end"]),
-        )
-        for plan in plans
-    ]
-    contest = Contest(grounds, rules, seed)
-    observed = contest.observe(model)
-    notes = list(contest.notes)
+    # A champion that cannot score any more must not keep one out that can.
+    failure: UsageError | None = None
+    models = [model]
     try:
-        rival = load_model(tracking, champion, plugins_of(model.profile))
-        against = contest.observe(rival)
-    except UnavailableError:
-        raise
+        models.append(load_model(tracking, champion, plugins_of(model.profile)))
     except UsageError as error:
-        # A champion that cannot score any more must not keep one out that can.
-        notes.append(f"The champion cannot be compared with: {error}.")
-        against = None
+        failure = error
+    stretches = _stretches(plans, rules, seed)
+    injected, injections = gate_plan(rules, len(stretches), seed)
+    results, notes = contest(_grounds(source, stretches), models, injected=injected, plan=injections)
+    observed, against = results[0], results[1] if len(results) > 1 else failure
+    if isinstance(observed, UsageError):
+        raise observed
+    if isinstance(against, Observed):
+        notes += _known_to(champion, models[1], plans)
     else:
-        notes += _known_to(champion, rival, plans)
+        notes.append(f"The champion cannot be compared with: {against}.")
+        against = None
     budget = profile_from(model.profile).alarm_budget
     return judge(observed, against, rules=rules, budget_per_day=budget), notes
+
+
+def _stretches(plans: Sequence[Plan], rules: GateRules, seed: int) -> list[dict[str, str]]:
+    """Cut the ranges into stretches that are judged one at a time; of long ranges some, evenly spread."""
+    room = max(1, int(timedelta(hours=rules.judged_hours) / PIECE))
+    count = min(len(plans), room)  # of more hosts than there may be stretches some, evenly spread
+    some = [plans[index * len(plans) // count] for index in range(count)]
+    most = timedelta(hours=rules.judged_hours / count)
+    found = []
+    for number, plan in enumerate(some):
+        start, end = parse_time(plan["start"]), parse_time(plan["end"])
+        for since, until in pieces(start, end, most, np.random.default_rng((seed, number))):
+            found.append({"host": plan["host"], "start": iso(since), "end": iso(until)})
+    return found
+
+
+def _grounds(source: Store, stretches: Sequence[Plan]) -> Iterator[Ground]:
+    for plan in stretches:
+        try:
+            telemetry = read_host(source, plan, warm_up=True).telemetry
+        except NoTelemetryError:
+            continue  # the host was off for a while
+        yield Ground(telemetry, parse_time(plan["start"]), parse_time(plan["end"]))
 
 
 def _known_to(champion: ModelRef, rival: RevealModel, plans: Sequence[Plan]) -> list[str]:

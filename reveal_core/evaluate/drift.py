@@ -216,7 +216,9 @@ def reference_of(model: RevealModel, windows: Sequence[Windows]) -> Reference:
     return make_reference(names, np.vstack([_seen(model, _covered(one))[0] for one in windows]))
 
 
-def drift_of(model: RevealModel, reference: Reference, windows: Windows, rules: DriftRules) -> Drift:
+def drift_of(
+    model: RevealModel, reference: Reference, windows: Sequence[Windows], rules: DriftRules
+) -> Drift:
     """Return how far a host's windows have drifted from what a model was fitted on.
 
     Parameters
@@ -224,7 +226,7 @@ def drift_of(model: RevealModel, reference: Reference, windows: Windows, rules: 
     model, reference
         The model, and its reference from `reference_of`.
     windows
-        Of the span; those with too few samples are not judged.
+        Of the span, in pieces in order of time; those with too few samples are not judged.
     rules
         The bounds.
 
@@ -237,12 +239,14 @@ def drift_of(model: RevealModel, reference: Reference, windows: Windows, rules: 
     names = [model.feature_names[column] for column in model.kept_]
     if list(reference.names) != names:
         raise UsageError("the reference distribution is of other features than the model has")
-    covered = _covered(windows)
-    z, values, centre = _seen(model, covered)
+    covered = [_covered(one) for one in windows]
+    pieces = [_seen(model, one) for one in covered]
+    values = np.vstack([piece[1] for piece in pieces])
+    centre = pieces[0][2]
     drift = find_drift(
         reference,
-        z,
-        scores=model.score_windows(covered).frame["fused"].to_numpy(),
+        np.vstack([piece[0] for piece in pieces]),
+        scores=np.concatenate([model.score_windows(one).frame["fused"].to_numpy() for one in covered]),
         held_out=model.validation_scores,
         rules=rules,
     )

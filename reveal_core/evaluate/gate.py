@@ -27,6 +27,8 @@ class GateRules:
     held_back
         Share of each host's fitting range, its newest part, that the challenger is judged on and not fitted
         on; at least ``held_back_s`` seconds and at most half.
+    judged_hours
+        Host-hours that are judged at most; of a longer range stretches spread evenly over it.
     minimum_windows
         Fewer judged windows than this decide nothing.
     chance
@@ -42,8 +44,8 @@ class GateRules:
     minimum_recall
         Injected recall that is asked for where there is no champion to compare with.
     injections
-        Perturbations injected in all, spread over at most ``injected_hosts`` hosts. With 0 nothing is
-        injected, and nothing asked of recall and subsystems.
+        Perturbations injected in all, spread over at most ``injected_stretches`` stretches of ten minutes.
+        With 0 nothing is injected, and nothing asked of recall and subsystems.
     rank_correlation
         Smallest Spearman correlation of the two models' scores of the same windows. Models of one machine in
         one state were seen to agree by 0.96, of different runs of the job by 0.5 to 0.9, of a machine that
@@ -56,6 +58,7 @@ class GateRules:
 
     held_back: float = 0.2
     held_back_s: float = 120.0
+    judged_hours: float = 24.0
     minimum_windows: int = 60
     chance: float = 0.05
     budget_events: float = 3.0
@@ -64,7 +67,7 @@ class GateRules:
     subsystem_drop: float = 0.05
     minimum_recall: float = 0.5
     injections: int = 24
-    injected_hosts: int = 4
+    injected_stretches: int = 4
     rank_correlation: float = 0.3
     feature_coverage: float = 0.8
     window_coverage: float = 0.9

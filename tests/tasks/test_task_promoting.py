@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from hypothesis import strategies as st
 from synthetic_telemetry import SYNTHETIC_START
 
 from reveal_core.errors import UsageError
+from reveal_core.evaluate.contest import gate_plan
 from reveal_core.evaluate.gate import GateRules
 from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
 from tasks.fitting import fit_hosts
 from tasks.models import MODEL_FILE
 from tasks.planning import classify_hosts, plan_hosts
-from tasks.promoting import hold_back, require_apart
+from tasks.promoting import _stretches, hold_back, require_apart
 from tasks.tracking import Tracking
 
 RULES = GateRules()
@@ -53,6 +55,22 @@ def test_what_is_held_back_is_the_newest_part_and_meets_the_rest_without_a_gap(l
         wanted = max(RULES.held_back * seconds(whole), RULES.held_back_s)
         assert seconds(new) == pytest.approx(min(wanted, seconds(whole) / 2), abs=0.002)
         require_apart([old], [new])
+
+
+@given(st.one_of(st.integers(1, 5), st.just(300)), st.floats(60.0, 20 * 86400.0))
+def test_no_more_is_judged_than_the_rules_say_and_perturbations_are_spread(hosts: int, length: float) -> None:
+    plans = [plan(0.0, length, f"node-{n}") for n in range(hosts)]
+    stretches = _stretches(plans, RULES, seed=0)
+    assert sum(seconds(one) for one in stretches) <= RULES.judged_hours * 3600.0 + 1.0
+    assert len({one["host"] for one in stretches}) == min(hosts, 144)
+    for one in stretches:
+        assert parse_time(plans[0]["start"]) <= parse_time(one["start"]) < parse_time(one["end"])
+        assert parse_time(one["end"]) <= parse_time(plans[0]["end"])
+    chosen, injections = gate_plan(RULES, len(stretches), seed=0)
+    assert len(chosen) == min(len(stretches), RULES.injected_stretches)
+    assert all(0 <= number < len(stretches) for number in chosen)
+    assert RULES.injections <= injections.count * len(chosen) < RULES.injections + len(chosen)
+    assert gate_plan(replace(RULES, injections=0), len(stretches), seed=0)[0] == []
 
 
 def test_a_model_is_not_judged_on_what_it_is_fitted_on() -> None:
