@@ -76,9 +76,11 @@ def draw(
     drawn = list(_drawn(_places(channels, habits, plan), habits, plan, rng))
     if not drawn:
         raise UsageError("no channel of this telemetry can be perturbed in the way that was asked for")
+    # What does not fit is left out at the end, so that kinds and sizes stay in balance.
+    drawn = drawn[: fit * plan.passes]
     order = [drawn[i] for i in rng.permutation(len(drawn))]
     passes = []
-    for first in range(0, min(len(order), fit * plan.passes), fit):
+    for first in range(0, len(order), fit):
         part = order[first : first + fit]
         onsets = _onsets(stretches, plan, rng)
         chosen = np.sort(rng.permutation(len(onsets))[: len(part)])

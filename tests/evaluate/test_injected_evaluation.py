@@ -142,6 +142,7 @@ def test_what_does_not_fit_is_left_out_and_too_little_is_refused() -> None:
     assert len(inject(telemetry, DEFAULT_PLAN)[1]) == 2
     copies = injected_copies(telemetry, build_series(telemetry), replace(DEFAULT_PLAN, passes=3))
     assert [len(perturbations) for _, perturbations in copies] == [2, 2, 2]
+    assert {one.kind for _, perturbations in copies for one in perturbations} == set(KINDS)
     with pytest.raises(UsageError, match="60 s of telemetry are too short"):
         inject(telemetry, DEFAULT_PLAN, end=at(60.0))
 
