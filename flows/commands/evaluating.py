@@ -12,8 +12,13 @@ from flows.commands import injected, labelled
 from flows.output import emit, progress
 from reveal_core.errors import UsageError
 
+LABELS_ONLY = ("dataset", "data", "budget")
+STORE_ONLY = ("store", "host", "start", "end", "model", "count")
+"""Options that mean nothing to the other way of judging."""
+
 
 def evaluate(
+    context: typer.Context,
     dataset: Annotated[
         str | None, typer.Option("--dataset", metavar="NAME", help="smd, asd, nab, emmy or nezha.")
     ] = None,
@@ -58,8 +63,7 @@ def evaluate(
     the range; perturbations are written into a copy of the telemetry, the store is not changed.
     """
     if perturb:
-        if dataset is not None or data is not None:
-            raise UsageError("--injected judges a store's telemetry: leave out --dataset and --data")
+        _refuse(context, LABELS_ONLY, "--injected judges a store's telemetry")
         judged = injected.judge(
             store, host=host, start=start, end=end, model=model, profile=profile, count=count, seed=seed or 0
         )
@@ -69,6 +73,7 @@ def evaluate(
         return
     if dataset is None or data is None:
         raise UsageError("nothing to evaluate: give --dataset NAME and --data DIR, or --injected")
+    _refuse(context, STORE_ONLY, "--dataset judges the files of a data set, not a store")
     with progress("Reading") as say:
         from tasks.evaluating import evaluate as run
 
@@ -78,6 +83,16 @@ def evaluate(
     if markdown is not None:
         put_section(markdown, f"evaluate {found['dataset']} {found['profile']}", labelled.markdown(found))
     emit(found, as_json=json, text=lambda console: labelled.show(console, found))
+
+
+def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse options that stand on the command line and would be ignored, their defaults' values too."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [
+        f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
 
 def put_section(file: Path, name: str, text: str) -> None:

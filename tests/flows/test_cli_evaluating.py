@@ -132,6 +132,21 @@ def test_faults_in_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["--dataset", "emmy", "--data", ".", "--profile", "paper"], "emmy has no profile 'paper'"),
         (["--dataset", "nezha", "--data", ".", "--budget", "2"], "nezha has no alarm budget"),
         (["--dataset", "nezha", "--data", "/nowhere"], "/nowhere"),
+        *(
+            (["--dataset", "asd", "--data", ".", option, value], f"not a store: leave out {option}")
+            for option, value in (
+                ("--store", "x"),
+                ("--host", "*"),
+                ("--start", "-1h"),
+                ("--end", "now"),
+                ("--model", "x@champion"),
+                ("--count", "40"),
+            )
+        ),
+        (
+            ["--dataset", "emmy", "--data", ".", "--host", "x", "--model", "y"],
+            "leave out --host and --model",
+        ),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_in_one_line(

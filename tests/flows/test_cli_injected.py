@@ -47,7 +47,9 @@ def test_a_profile_is_fitted_on_the_first_part_and_judged_on_the_rest(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--dataset", "smd"], "leave out --dataset and --data"),
+        (["--dataset", "smd", "--data", "."], "leave out --dataset and --data"),
+        (["--dataset", "smd"], "judges a store's telemetry: leave out --dataset"),
+        (["--budget", "2"], "judges a store's telemetry: leave out --budget"),
         (["--model", "x", "--profile", "default"], "leave out --model or --profile"),
         (["--host", "nobody"], "no host 'nobody'"),
         (["--model", "nope"], "no model nope@champion"),
