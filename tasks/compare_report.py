@@ -40,14 +40,13 @@ COUNTS = ("alarms", "features", "peak_memory_mib")
 
 def best_setting(results: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], str]:
     """Return the best of some judged settings by `RULE`, and why it is."""
+    best = in_order(results)[0]
     fit = [result for result in results if result["metrics"]["within_budget"]]
     if not fit:
-        best = min(results, key=lambda result: (result["metrics"]["alarms"], *_rank(result)))
         return best, (
             f"No setting keeps its alarm budget on this telemetry; {best['name']} has the fewest false "
             f"incidents, {best['metrics']['alarms']:.0f} in {best['metrics']['healthy_hours']:.2f} h."
         )
-    best = min(fit, key=_rank)
     metrics = best["metrics"]
     said = [
         f"{label} {metrics[name]:.2f}"
@@ -84,15 +83,10 @@ def noise(results: Sequence[Mapping[str, Any]]) -> str:
     count = max((result["metrics"].get("injected", 0.0) for result in results), default=0.0)
     if not count:
         return ""
-    widest = max(_error(result["metrics"].get("injected_recall", 0.0), count) for result in results)
     return (
-        f"Of {count:.0f} perturbations a recall has a standard error of up to {widest:.2f}: settings that "
-        "lie closer together are not told apart."
+        f"Of {count:.0f} perturbations a recall has a standard error of up to {0.5 / sqrt(count):.2f}: "
+        "settings that lie closer together are not told apart."
     )
-
-
-def _error(share: float, count: float) -> float:
-    return sqrt(max(share * (1.0 - share), 0.0) / count)
 
 
 def columns(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -149,7 +143,12 @@ def note(document: Mapping[str, Any]) -> str:
 
 def in_order(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return settings from the best to the worst by `RULE`."""
-    return sorted(runs, key=lambda run: (-run["metrics"]["within_budget"], *_rank(run)))
+    return sorted(runs, key=_order)
+
+
+def _order(run: Mapping[str, Any]) -> tuple[float, ...]:
+    metrics = run["metrics"]
+    return (0.0, *_rank(run)) if metrics["within_budget"] else (1.0 + metrics["alarms"], *_rank(run))
 
 
 def agreement(reference: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, float]:

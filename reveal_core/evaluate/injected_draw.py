@@ -201,24 +201,38 @@ def _drawn(
 ) -> Iterator[_Drawn]:
     """Yield perturbations without their time: kinds in turn, and of each kind sizes, targets, subsystems."""
     turns = dict.fromkeys(plan.kinds, 0)
-    subsystem_turns: dict[str, int] = {}
+    subsystem_turns: dict[tuple[str, bool], int] = {}
     offset = int(rng.integers(len(SUBSYSTEMS)))
     possible = {kind: [t for t in _targets(kind, plan) if _some(places, kind, t)] for kind in plan.kinds}
     kinds = [kind for kind in plan.kinds if possible[kind]]
     for number in range(plan.count if kinds else 0):
-        kind = kinds[number % len(kinds)]
+        at = number % len(kinds)
+        kind = kinds[at]
         sizes: Sequence[float | None] = plan.sizes if kind in SIZED else (None,)
-        targets, turn = possible[kind], turns[kind]
+        targets, turn = possible[kind], turns[kind] + at  # each kind begins elsewhere, for there may be few
         turns[kind] += 1
         # Every size meets every target, also where their numbers have a common factor.
         target = targets[(turn + turn // lcm(len(sizes), len(targets))) % len(targets)]
         size = sizes[turn % len(sizes)]
-        table = {s: found for s, found in places[_key(kind, target)].items() if found}
+        table = _table(places, kind, target, rng)
         names = sorted(table)
-        at = subsystem_turns.setdefault(target, offset)
-        subsystem_turns[target] += 1
+        cycle = (target, kind in SIZED)
+        at = subsystem_turns.setdefault(cycle, offset)
+        subsystem_turns[cycle] += 1
         place = _pick(table[names[at % len(names)]], target, plan, rng)
         yield _Drawn(kind, target, size, place, _amounts(kind, size, place, habits, rng))
+
+
+def _table(places: _Places, kind: str, target: str, rng: np.random.Generator) -> dict[str, list[_Place]]:
+    """Return what a perturbation may choose from, by subsystem.
+
+    Most channels of a host are events that stand still while all is well. Half of the shifts, ramps and noise
+    are therefore kept for what moves all the time, if there is such a channel.
+    """
+    moving = {name: found for name, found in places.get((target, "moving"), {}).items() if found}
+    if kind not in SIZED or (moving and rng.integers(2)):
+        return moving
+    return {name: found for name, found in places[target, "any"].items() if found}
 
 
 def _key(kind: str, target: str) -> tuple[str, str]:
