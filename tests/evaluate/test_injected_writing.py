@@ -39,7 +39,7 @@ def rows_of(one: InjectedPerturbation) -> slice:
     return slice(*np.searchsorted(TIMES, ends))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(plan=PLANS)
 def test_only_what_is_told_changes_and_counters_never_go_back(plan: InjectionPlan) -> None:
     changed, perturbations = inject(HOST, plan)
@@ -75,7 +75,7 @@ def test_only_what_is_told_changes_and_counters_never_go_back(plan: InjectionPla
             assert np.array_equal(after.to_numpy()[~inside], before[~inside])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(plan=PLANS)
 def test_the_same_seed_gives_the_same_bytes_and_the_original_stays(plan: InjectionPlan) -> None:
     original = HOST.frame.clone()
