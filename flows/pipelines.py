@@ -58,6 +58,7 @@ def fit_detectors(
     gate_start: str | None = None,
     gate_end: str | None = None,
     force: str | None = None,
+    without_incidents: bool = False,
 ) -> list[dict[str, Any]]:
     """Fit and register a model for each hardware class among the hosts; the gate promotes if asked."""
     parse_range(start, end)
@@ -86,6 +87,7 @@ def fit_detectors(
             "gate": dict(gate or {}),
             "gate_plans": judged.get(name),
             "force": force,
+            "without_incidents": without_incidents,
         }
         for name, members in sorted(classes.items())
     ]
@@ -111,6 +113,7 @@ def watch_drift(
     rules: Mapping[str, Any],
     refit: bool,
     seed: int,
+    plugins: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Look whether hosts have drifted from what their model was fitted on; fit a challenger if asked.
 
@@ -127,6 +130,7 @@ def watch_drift(
             "model": models[name],
             "plans": members,
             "rules": dict(rules),
+            "plugins": list(plugins),
         }
         for name, members in sorted(classes.items())
     ]

@@ -74,6 +74,7 @@ def fit_detectors(
     gate_start: str | None = None,
     gate_end: str | None = None,
     force: str | None = None,
+    without_incidents: bool = False,
 ) -> list[dict[str, Any]]:
     """Fit and register a model for each hardware class from healthy telemetry; the gate promotes if asked."""
     place, tracking = _places(store, tracking_uri)
@@ -92,6 +93,7 @@ def fit_detectors(
         gate_start=gate_start,
         gate_end=gate_end,
         force=force,
+        without_incidents=without_incidents,
     )
     columns = ("model", "version", "alias", "hardware_class", "windows", "features", "run_id", "run_url")
     create_table_artifact(
@@ -119,6 +121,7 @@ def watch_drift(
     rules: dict[str, float] | None = None,
     refit: bool = True,
     seed: int = 0,
+    plugins: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Look whether hosts have drifted from what their champion was fitted on; drift fits a challenger."""
     place, tracking = _places(store, tracking_uri)
@@ -133,6 +136,7 @@ def watch_drift(
         rules=load_settings().method.drift if rules is None else rules,
         refit=refit,
         seed=seed,
+        plugins=allowed_plugins(load_settings()) if plugins is None else plugins,
     )
     columns = ("hardware_class", "model", "version", "drifted", "host_share", "why", "run_url")
     create_table_artifact(

@@ -13,7 +13,7 @@ from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
 from tasks.audit import aliases
 from tasks.fit_runs import REFERENCE_FILE
-from tasks.models import code_version, load_model
+from tasks.models import code_version, load_model, plugins_of
 from tasks.tracking import CHALLENGER, ModelRef, Tracking, run_url
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def watch_hosts(
     model: dict[str, str],
     plans: list[dict[str, str]],
     rules: Mapping[str, Any],
+    plugins: list[str] | None = None,
 ) -> dict[str, Any]:
     """Looking for drift.
 
@@ -50,6 +51,8 @@ def watch_hosts(
         Host and range of each, from `tasks.planning`.
     rules
         Bounds of `reveal_core.evaluate.drift.DriftRules` to replace.
+    plugins
+        Detectors of other libraries that the model may hold, by the operator's settings.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def watch_hosts(
 
     bounds = with_settings(DriftRules(), rules, "method.drift")
     tracking, source, reference = Tracking(tracking_uri), Store(store), ModelRef(**model)
-    fitted = load_model(tracking, reference)
+    fitted = load_model(tracking, reference, plugins or ())
     trained = load_reference(tracking, reference)
     hosts, windows = _judge(source, fitted, trained, plans, bounds)
     drifted = [host for host in hosts if host["drifted"]]
@@ -245,7 +248,7 @@ def _answered(
     if not tags.get("reveal.trigger", "").startswith(TRIGGER):
         return ""
     challenger = tracking.resolve(f"{reference.name}@{number}")
-    model = load_model(tracking, challenger)
+    model = load_model(tracking, challenger, plugins_of(fitted.profile))
     if _grid(model) != _grid(fitted):
         return ""
     trained = load_reference(tracking, challenger)

@@ -82,6 +82,10 @@ def fit(
             "--force", metavar="REASON", help="Promote it whatever the gate says; the reason is kept."
         ),
     ] = None,
+    without_incidents: Annotated[
+        bool,
+        typer.Option("--without-incidents", help="Leave out windows in incidents of the store."),
+    ] = False,
     flow: options.Flow = None,
     json: options.Json = False,
 ) -> None:
@@ -105,6 +109,7 @@ def fit(
         gate_start=gate_start,
         gate_end=gate_end,
         force=force,
+        without_incidents=without_incidents,
     )
     # The contract names one model; hosts of several hardware classes give several, and none is left out.
     document = models[0] if len(models) == 1 else {**models[0], "models": models}

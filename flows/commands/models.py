@@ -12,7 +12,7 @@ from flows import options
 from flows.commands.learning import show_gate
 from flows.dispatch import run_pipeline
 from flows.output import emit, progress
-from flows.settings import Settings, load_settings, mlflow_uri
+from flows.settings import Settings, load_settings, mlflow_uri, plugins
 from reveal_core.errors import UsageError
 
 Name = Annotated[
@@ -196,6 +196,7 @@ def drift(
         rules=settings.method.drift,
         refit=refit,
         seed=settings.method.seed if seed is None else seed,
+        plugins=plugins(settings),
     )
 
     def show(console: Console) -> None:

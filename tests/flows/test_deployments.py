@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[2] / "deployments"
 
 def test_every_deployment_names_a_flow_and_parameters_that_it_takes() -> None:
     declared = yaml.safe_load((FOLDER / "prefect.yaml").read_text())["deployments"]
-    assert len(declared) == 6
+    assert len(declared) == 7
     for deployment in declared:
         module, _, name = deployment["entrypoint"].rpartition(".")
         flow = getattr(importlib.import_module(module), name)
