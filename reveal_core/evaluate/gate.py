@@ -65,7 +65,7 @@ class GateRules:
     alarm_margin: int = 0
     recall_drop: float = 0.02
     subsystem_drop: float = 0.05
-    minimum_recall: float = 0.5
+    minimum_recall: float = 0.2
     injections: int = 24
     injected_stretches: int = 4
     rank_correlation: float = 0.3

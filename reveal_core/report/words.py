@@ -11,6 +11,7 @@ from reveal_core.formatting import counted, format_band, format_range, format_ti
 from reveal_core.incidents import Incident, MetricEvidence
 from reveal_core.report.titles import TITLES
 from reveal_core.report.types import HostReport
+from reveal_core.windows import COVERAGE
 
 SUBSYSTEM_NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory", "network": "network", "storage": "storage"}
 LITTLE_COVERAGE = 0.9
@@ -33,6 +34,8 @@ def metric_title(metric: str) -> str:
         return f"Change of {_lower(metric_title(metric.removesuffix(_CHANGE)))}"
     if metric in TITLES:
         return TITLES[metric]
+    if metric.startswith(COVERAGE):
+        return f"Share of the samples due that source {metric.removeprefix(COVERAGE)} delivered"
     entry = load_catalog().get(metric)
     if entry is None or not entry.description:
         return metric
