@@ -54,8 +54,10 @@ def select(features: Sequence[Feature], exclude: Sequence[str]) -> list[Feature]
 def matrix(frame: pl.DataFrame, features: Sequence[Feature]) -> Array:
     """Return the features as a matrix, shape (n_windows, n_features), NaN where missing."""
     have = set(frame.columns)
-    columns: list[NDArray[np.float64]] = [
-        frame[f.name].fill_null(float("nan")).to_numpy() if f.name in have else np.full(frame.height, np.nan)
-        for f in features
-    ]
-    return np.column_stack(columns) if columns else np.empty((frame.height, 0))
+    there = np.array([f.name in have for f in features], dtype=bool)
+    if there.all() and features:
+        return np.asarray(frame.select(f.name for f in features).to_numpy(), dtype=np.float64)
+    values = np.full((frame.height, len(features)), np.nan, order="F")
+    if there.any():
+        values[:, there] = frame.select(f.name for f in features if f.name in have).to_numpy()
+    return values
