@@ -155,6 +155,9 @@ def test_all_deployments_can_be_deployed(servers: Servers, tmp_path: Path) -> No
     assert names == {
         "score-fleet/fleet",
         "fit-detectors/fleet",
+        "fit-detectors/nightly",
+        "watch-drift/fleet",
+        "compare-detectors/on-demand",
         "investigate-incident/on-demand",
         "collect-telemetry/this-host",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,7 +35,12 @@ def test_features_are_measured_beside_pandas_and_a_missing_peer_is_named(
     assert len(said) == 3
 
 
-def test_scoring_is_measured_from_the_store_to_incidents(tmp_path: Path) -> None:
+def test_scoring_is_measured_from_the_store_to_incidents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benching_method, "apart", lambda function, *arguments: function(*arguments))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    monkeypatch.setitem(os.environ, "POLARS_MAX_THREADS", "2")
     found = bench_scoring(330.0, 40, folder=str(tmp_path))
     assert (found["channels"], found["windows"], found["incidents"]) == (40, 328, 1)
     assert found["rows"] == 3400  # ten seconds before the range warm up
