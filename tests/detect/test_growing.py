@@ -58,7 +58,7 @@ def test_a_fault_is_not_learned() -> None:
     assert learned.max() < -np.log(RAREST)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(200, 1999), st.integers(1, 300), st.integers(0, 2500), st.integers(0, 99))
 def test_a_score_is_told_by_what_came_before_and_the_same_each_time(
     cut: int, every: int, enough: int, seed: int
