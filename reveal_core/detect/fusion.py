@@ -17,7 +17,7 @@ def fuse(log_tails: Array) -> Array:
 
     Notes
     -----
-    On labelled data it was never worse than its best member by more than .02 of average precision, where votes
-    and medians lost real events.
+    On labelled data it was never worse than its best member by more than .02 of average precision, where
+    votes and medians lost real events.
     """
     return np.asarray(np.sqrt((log_tails**2).mean(axis=1)))
