@@ -147,6 +147,7 @@ def following_threshold(
     every_s: float = 3600.0,
     memory_s: float = 3 * DAY_S,
     margin: float = 1.5,
+    certain: float = np.inf,
 ) -> Array:
     """Return the threshold of each sample, set anew from the scores of the days before it.
 
@@ -166,6 +167,8 @@ def following_threshold(
         Time between two settings, and how much of the past each learns from.
     margin
         Over the largest score while less than a day has passed.
+    certain
+        A score above it is held to be of a fault, as `reveal_core.detect.threshold.budget_threshold` has it.
 
     Returns
     -------
@@ -185,6 +188,7 @@ def following_threshold(
             margin=margin,
             percentile=0.0,
             budget_per_day=budget_per_day,
+            certain=certain,
         )
         found[start - first : end - first] = level.value
         start = max(end, start + 1)

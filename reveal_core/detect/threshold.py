@@ -70,7 +70,12 @@ def cluster_peaks(scores: Array, times_s: Array, level: float, gap_s: float) -> 
 
 
 def budget_threshold(
-    held_out: Array, times_s: Array, budget_per_day: float, margin: float, gap_s: float = 1800.0
+    held_out: Array,
+    times_s: Array,
+    budget_per_day: float,
+    margin: float,
+    gap_s: float = 1800.0,
+    certain: float = np.inf,
 ) -> Threshold:
     """Return the level that healthy history exceeds as often as the alarm budget allows.
 
@@ -84,6 +89,9 @@ def budget_threshold(
         Over the healthy maximum, where history has too few peaks to tell a tail.
     gap_s
         Alarms closer than this are one.
+    certain
+        A peak above it is held to be of a fault and uses up nothing of the budget, which is one of false
+        incidents. Unless fewer than two peaks are left.
 
     Notes
     -----
@@ -97,6 +105,8 @@ def budget_threshold(
     levels = [float(np.quantile(held_out, q)) for q in (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)]
     start = max(levels, key=lambda level: len(cluster_peaks(held_out, times_s, level, gap_s)))
     peaks = np.sort(cluster_peaks(held_out, times_s, start, gap_s))[::-1]
+    if (peaks <= certain).sum() >= 2:
+        peaks = peaks[peaks <= certain]
     rule = f"{budget_per_day:g} false incidents per host and day over {days:.1f} days of history"
     expected = budget_per_day * days
     if expected >= 5 and len(peaks) >= expected:
@@ -121,6 +131,7 @@ def choose_threshold(
     margin: float,
     percentile: float,
     budget_per_day: float,
+    certain: float = np.inf,
 ) -> Threshold:
     """Return the threshold by a rule: ``percentile``, or ``budget``; that is a margin with less than a day.
 
@@ -136,4 +147,4 @@ def choose_threshold(
     history_s = watched_s(times_s)
     if history_s < DAY_S:
         return margin_threshold(held_out, history_s, margin)
-    return budget_threshold(held_out, times_s, budget_per_day, margin)
+    return budget_threshold(held_out, times_s, budget_per_day, margin, certain=certain)

@@ -167,3 +167,14 @@ def test_no_more_than_its_share_of_the_history_is_trimmed():
         fitted = ensemble(trim=trim).fit(rng.normal(size=(200, 6)), np.arange(200.0))
         assert fitted.n_trimmed_ <= trim * 200
         assert len(fitted.held_out_) == 200 - fitted.n_trimmed_
+
+
+def test_a_certain_fault_in_the_past_uses_up_nothing_of_the_budget():
+    times = np.arange(3 * 1440) * 60.0
+    scores = np.random.default_rng(0).exponential(size=len(times))
+    struck = scores.copy()
+    struck[[500, 1500, 2500, 3500]] = [60.0, 70.0, 80.0, 90.0]
+    calm = budget_threshold(scores, times, 1.0, 1.5).value
+    assert budget_threshold(struck, times, 1.0, 1.5).value > 2.0 * calm
+    assert budget_threshold(struck, times, 1.0, 1.5, certain=50.0).value == pytest.approx(calm, rel=0.05)
+    assert budget_threshold(scores, times, 1.0, 1.5, certain=0.0).value == calm
