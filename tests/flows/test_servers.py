@@ -162,7 +162,12 @@ def test_all_deployments_can_be_deployed(servers: Servers, tmp_path: Path) -> No
         "collect-telemetry/this-host",
     }
     scheduled = [d for d in servers.ask("deployments/filter") if d["schedules"]]
-    assert [(flows[d["flow_id"]], d["schedules"][0]["schedule"]["interval"]) for d in scheduled] == [
-        ("score-fleet", 300.0)
-    ]
+    schedules = {flows[d["flow_id"]]: d["schedules"][0]["schedule"] for d in scheduled}
+    assert set(schedules) == {"score-fleet", "watch-drift", "fit-detectors"}
+    assert schedules["score-fleet"]["interval"] == 300.0
+    assert schedules["watch-drift"]["interval"] == 3600.0
+    assert (schedules["fit-detectors"]["cron"], schedules["fit-detectors"]["timezone"]) == (
+        "17 2 * * *",
+        "UTC",
+    )
     assert deployments["this-host"]["work_pool_name"] == "reveal"
