@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.profiles import profile_from
 from reveal_core.scores import Scores
 from reveal_core.selection import is_coverage, matrix, may_wake, select
+from reveal_core.timespec import to_ns
 from reveal_core.windows import Feature, Windows
 
 MIN_WINDOWS = 30
@@ -135,9 +137,9 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
 
     def _context(self, X: Array, times_s: Array) -> HourContext:
         """Learn what hours do to signals; telemetry that is lost every night is lost all the same."""
-        signals = X.copy()
-        signals[:, self.coverage_] = np.nan
-        return HourContext(self.floors_).fit(signals, times_s)
+        floors = self.floors_.copy()
+        floors[self.coverage_] = np.inf
+        return HourContext(floors).fit(X, times_s)
 
     def _in_context(self, X: Array, times_s: Array) -> Array:
         """Return features without what the hour does to them."""
@@ -173,6 +175,10 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     def history_s(self) -> float:
         """Length of the history that the model learned from, in seconds."""
         return (self.trained_to_ns_ - self.trained_from_ns_) / 1e9
+
+    def learned_within(self, start: datetime, end: datetime) -> bool:
+        """Tell whether the model learned from part of a range."""
+        return self.trained_from_ns_ < to_ns(end) and to_ns(start) < self.trained_to_ns_
 
     @property
     def features(self) -> tuple[Feature, ...]:

@@ -102,6 +102,11 @@ class Profile:
     cooldown_s: NotNegative = 10.0
     minimum_windows: Annotated[_Int, Field(ge=1)] = 1
 
+    @property
+    def window_settings(self) -> tuple[Any, ...]:
+        """What decides which windows and features there are; equal for profiles that may share them."""
+        return self.space, self.window_s, self.stride_s, self.statistics
+
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return asdict(self)

@@ -9,13 +9,14 @@ is over.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reveal_core.incidents import iso
+from reveal_core.timespec import from_ns, to_ns
 
 CALM_S = 600.0
 """An alarm is over once no window has been strange for this long."""
@@ -94,7 +95,7 @@ def last_strange(start_ns: NDArray[np.int64], strange: NDArray[np.bool_], since:
     """
     if not len(start_ns):
         return None
-    alarms = start_ns[strange & (start_ns >= since.timestamp() * 1e9)]
-    last = int(alarms[-1]) if len(alarms) else round(since.timestamp() * 1e9)
+    alarms = start_ns[strange & (start_ns >= to_ns(since))]
+    last = int(alarms[-1]) if len(alarms) else to_ns(since)
     calm = start_ns[-1] - last > CALM_S * 1e9
-    return datetime.fromtimestamp(last // 1000 / 1e6, UTC) if calm else None
+    return from_ns(last) if calm else None

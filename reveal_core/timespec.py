@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from reveal_core.errors import UsageError
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 
@@ -68,3 +69,13 @@ def parse_time(text: str, now: datetime | None = None) -> datetime:
             f"{text!r} is not a time: write ISO 8601 (2026-11-29T20:15:00Z) or relative to now (-1h)"
         ) from None
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def to_ns(time: datetime) -> int:
+    """Return an aware time as ns since the epoch, exact to the microsecond that it keeps."""
+    return round(time.timestamp() * 1e6) * 1000
+
+
+def from_ns(ns: int) -> datetime:
+    """Return a time in ns since the epoch as a datetime in UTC, cut to microseconds."""
+    return _EPOCH + timedelta(microseconds=ns // 1000)

@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from reveal_core.profiles import Profile
 
 LEARNED = "learned"
-SPACE_SETTINGS = ("space", "window_s", "stride_s", "statistics")
-"""Settings that windows depend on; all others share them."""
 
 
 def combination(profile: Profile) -> str:
     """Return a name for the settings that windows depend on: equal for settings that may share them."""
-    values = profile.to_dict()
-    text = json.dumps([values[name] for name in SPACE_SETTINGS])
+    text = json.dumps(profile.window_settings)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reveal_core.errors import UnavailableError, UsageError
+from reveal_core.errors import UsageError
 from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
 from tasks.audit import aliases
@@ -124,8 +124,6 @@ def refit_hosts(store: str, **arguments: Any) -> dict[str, Any]:
 
     try:
         fitted = fit_hosts(store, **{**arguments, "promote": False, "without_incidents": True})
-    except UnavailableError:
-        raise
     except UsageError as error:
         # What was found of drift is not lost because there is no healthy time to learn from.
         return {"hardware_class": arguments["hardware_class"], "refused": str(error)}
@@ -184,8 +182,6 @@ def _judge(
             # As a fit would read them, incidents included: a host that stays in one has changed.
             windows = healthy_windows(source, [plan], profile, seed=0, without_incidents=False)
             drift = drift_of(model, trained, windows, rules)
-        except UnavailableError:
-            raise
         except UsageError as error:
             failures.append(error)
             hosts.append({"host": plan["host"], "drifted": False, "why": "", "skipped": str(error)})
@@ -238,6 +234,7 @@ def _answered(
     Without this every look at a host that stays changed would fit one more challenger.
     """
     from reveal_core.evaluate.drift import drift_of
+    from reveal_core.profiles import profile_from
 
     number = aliases(tracking, reference.name).get(CHALLENGER)
     if number is None or number == reference.version:
@@ -249,17 +246,11 @@ def _answered(
         return ""
     challenger = tracking.resolve(f"{reference.name}@{number}")
     model = load_model(tracking, challenger, plugins_of(fitted.profile))
-    if _grid(model) != _grid(fitted):
+    if profile_from(model.profile).window_settings != profile_from(fitted.profile).window_settings:
         return ""
     trained = load_reference(tracking, challenger)
     changed = sum(drift_of(model, trained, one, rules).drifted for one in windows)
     return challenger.label if changed < rules.host_share * len(windows) else ""
-
-
-def _grid(model: RevealModel) -> tuple[Any, ...]:
-    """Return what decides which windows and features there are."""
-    profile = model.profile
-    return profile["space"], profile["window_s"], profile["stride_s"], tuple(profile["statistics"])
 
 
 def _log(tracking: Tracking, reference: ModelRef, result: Mapping[str, Any]) -> dict[str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from reveal_core.incidents import iso
+from reveal_core.timespec import from_ns
 from tasks.figures import contribution_figure, score_histogram
 from tasks.models import DISTRIBUTION, code_version, plugins_of, registered_name, trusted_types
 from tasks.registry import register
@@ -57,9 +57,7 @@ def log_fit(
         If MLflow does not answer.
     """
     facts = model.facts()
-    interval = "/".join(
-        iso(datetime.fromtimestamp(facts[name] / 1e9, UTC)) for name in ("trained_from_ns", "trained_to_ns")
-    )
+    interval = "/".join(iso(from_ns(facts[name])) for name in ("trained_from_ns", "trained_to_ns"))
     tags = {
         "reveal.version": code_version(),
         "reveal.features": facts["feature_hash"],

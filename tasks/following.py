@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from reveal_core.errors import UsageError
 from reveal_core.incidents import iso
 from reveal_core.regimes import CALM_S, Regime, find_regime, last_strange
+from reveal_core.timespec import from_ns, to_ns
 from tasks.tracking import ModelRef
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def follower_of(
     past = target.read_past(reference.name, host, hour, start) if start > hour else None
     if past is not None:
         same = past.filter(past["version"] == int(reference.version))
-        known = {_ns(hour): float(same["threshold"][-1])} if same.height else {}
+        known = {to_ns(hour): float(same["threshold"][-1])} if same.height else {}
     if past is None or not known or end > hour + HOUR:
         since = min(hour, frozen or hour) - memory
         past = target.read_past(reference.name, host, since, start)
@@ -59,7 +60,7 @@ def follower_of(
         budget_per_day=profile.alarm_budget,
         margin=profile.margin,
         memory_s=memory.total_seconds(),
-        frozen_ns=_ns(frozen) if frozen is not None else None,
+        frozen_ns=to_ns(frozen) if frozen is not None else None,
         known=known,
     )
 
@@ -95,7 +96,7 @@ def follow_regime(
     begun = find_regime(times, strange, profile.hold_s)
     if begun is None:
         return None
-    regime = Regime(host, reference.name, datetime.fromtimestamp(begun // 1000 / 1e6, UTC))
+    regime = Regime(host, reference.name, from_ns(begun))
     if known is not None and known.until is not None and regime.since <= known.until:
         return None  # these are the windows of one that is over: an old range was scored again
     target.put_regime(regime)
@@ -113,10 +114,6 @@ def regime_note(regime: Regime) -> str:
 
 def _strange(frame: pl.DataFrame) -> NDArray[np.bool_]:
     return np.asarray((frame["fused"] > frame["threshold"]).to_numpy())
-
-
-def _ns(time: datetime) -> int:
-    return round(time.timestamp() * 1e6) * 1000
 
 
 def list_regimes(store: str) -> list[dict[str, Any]]:

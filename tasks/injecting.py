@@ -158,7 +158,6 @@ def _judge(
 
 
 def _seen_before(fitted: RevealModel, plan: dict[str, str]) -> list[str]:
-    start, end = (parse_time(plan[name]).timestamp() * 1e9 for name in ("start", "end"))
-    if fitted.trained_from_ns_ >= end or fitted.trained_to_ns_ <= start:
+    if not fitted.learned_within(parse_time(plan["start"]), parse_time(plan["end"])):
         return []
     return [f"{plan['host']}: the model learned from part of this range, which may hide false incidents."]

@@ -13,7 +13,7 @@ from reveal_core.errors import NoTelemetryError, UsageError
 from reveal_core.evaluate.contest import Ground
 from reveal_core.evaluate.gate import Observed
 from reveal_core.incidents import iso
-from reveal_core.timespec import parse_time
+from reveal_core.timespec import from_ns, parse_time
 from tasks.history import PIECE, pieces
 from tasks.models import load_model, plugins_of
 from tasks.planning import read_host
@@ -201,15 +201,12 @@ def _grounds(source: Store, stretches: Sequence[Plan]) -> Iterator[Ground]:
 
 def _known_to(champion: ModelRef, rival: RevealModel, plans: Sequence[Plan]) -> list[str]:
     """Say so if the champion may have been fitted on what both are judged on: that flatters it."""
-    begin, end = (
-        datetime.fromtimestamp(ns / 1e9, UTC) for ns in (rival.trained_from_ns_, rival.trained_to_ns_)
-    )
-    known = [p["host"] for p in plans if parse_time(p["start"]) < end and begin < parse_time(p["end"])]
-    if not known:
+    if not any(rival.learned_within(parse_time(p["start"]), parse_time(p["end"])) for p in plans):
         return []
+    begin, end = (iso(from_ns(ns)) for ns in (rival.trained_from_ns_, rival.trained_to_ns_))
     return [
         f"{champion.label} was fitted on a range that overlaps what both are judged on "
-        f"({iso(begin)} to {iso(end)}): the comparison favours it."
+        f"({begin} to {end}): the comparison favours it."
     ]
 
 

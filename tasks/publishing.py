@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reveal_core.errors import UnavailableError
-from reveal_core.timespec import parse_time
+from reveal_core.timespec import from_ns, parse_time
 from tasks.models import load_model
 from tasks.planning import read_host
 from tasks.tracking import ModelRef, Tracking
@@ -163,15 +163,11 @@ def model_info(fitted: RevealModel, *, name: str, version: str, alias: str) -> M
             "threshold": facts["threshold"],
             "feature_hash": facts["feature_hash"],
         },
-        trained_from=_time(facts["trained_from_ns"]),
-        trained_to=_time(facts["trained_to_ns"]),
+        trained_from=from_ns(facts["trained_from_ns"]),
+        trained_to=from_ns(facts["trained_to_ns"]),
         windows=facts["windows"],
         features=facts["features"],
     )
-
-
-def _time(nanoseconds: int) -> datetime:
-    return datetime.fromtimestamp(nanoseconds / 1e9, UTC)
 
 
 def source_notes(telemetry: Telemetry) -> list[SourceNote]:

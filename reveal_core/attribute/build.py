@@ -9,7 +9,7 @@ from datetime import timedelta
 import numpy as np
 
 from reveal_core.attribute.causes import Signal, Term, rank_causes
-from reveal_core.attribute.evidence import metric_evidence, utc
+from reveal_core.attribute.evidence import metric_evidence
 from reveal_core.attribute.explain import blend, movements, pooled, subsystem_shares
 from reveal_core.attribute.spans import Span, group_windows
 from reveal_core.attribute.wording import band_sentence
@@ -18,6 +18,7 @@ from reveal_core.incidents import CauseFinding, Incident
 from reveal_core.profiles import Profile
 from reveal_core.scores import Scores
 from reveal_core.telemetry import Series
+from reveal_core.timespec import from_ns
 
 
 def build_incidents(
@@ -59,8 +60,8 @@ def _incident(
     # A window first crosses the threshold when what is new lies in its last stride: the incident begins
     # within it, and its middle is the estimate that is off by half a stride at most.
     lead = timedelta(seconds=profile.window_s - profile.stride_s / 2.0)
-    start = utc(int(excursions.start_ns[span.first])) + lead
-    end = utc(int(excursions.start_ns[span.last])) + timedelta(seconds=profile.stride_s / 2.0)
+    start = from_ns(int(excursions.start_ns[span.first])) + lead
+    end = from_ns(int(excursions.start_ns[span.last])) + timedelta(seconds=profile.stride_s / 2.0)
     peak = max(windows, key=lambda i: float(ratio[i]))
     row = scores.frame.row(peak, named=True)
     subsystem = shares[0].name if shares else "cpu"

@@ -12,6 +12,7 @@ from reveal_core.attribute.explain import Movement
 from reveal_core.detect.contributions import Excursions
 from reveal_core.incidents import MetricEvidence
 from reveal_core.telemetry import Series
+from reveal_core.timespec import from_ns
 
 _MOVED = 1.0
 """Excess, in standard units, at which a signal counts as out of its band."""
@@ -95,11 +96,6 @@ def metric_evidence(
 
 
 def _span(excursions: Excursions, windows: Sequence[int], window_s: float) -> tuple[datetime, datetime]:
-    from_ns = int(excursions.start_ns[windows[0]])
-    to_ns = int(excursions.start_ns[windows[-1]]) + round(window_s * 1e9)
-    return utc(from_ns), utc(to_ns)
-
-
-def utc(ns: int) -> datetime:
-    """Return a time in ns since the epoch as a datetime in UTC, cut to microseconds."""
-    return datetime.fromisoformat("1970-01-01T00:00:00+00:00") + timedelta(microseconds=ns // 1000)
+    first_ns = int(excursions.start_ns[windows[0]])
+    last_ns = int(excursions.start_ns[windows[-1]]) + round(window_s * 1e9)
+    return from_ns(first_ns), from_ns(last_ns)

@@ -78,9 +78,12 @@ class HourContext(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         values, hours = np.asarray(X, dtype=np.float64), hour_number(times_s)
         self.n_features_in_ = values.shape[1]
+        if len(np.unique(hours // HOURS_OF_DAY)) < self.least_days:  # medians of it all would tell nothing
+            self.offsets_ = np.zeros((HOURS_OF_WEEK, self.n_features_in_))
+            self.hours_ = self.weekly_ = 0
+            return self
         cells, medians = _medians_by(values, hours, self.least_windows)
         medians -= np.nan_to_num(_median(values))
-        self.offsets_ = np.zeros((HOURS_OF_WEEK, self.n_features_in_))
         of_day = self._repeated(medians, cells % HOURS_OF_DAY, HOURS_OF_DAY, self.least_days)
         self.hours_ = int(of_day.any(axis=1).sum())
         medians -= of_day[cells % HOURS_OF_DAY]

@@ -129,7 +129,7 @@ def contest(
         seen: dict[tuple[Any, ...], tuple[Judged, list[Judged]]] = {}
         for tally in tallies:
             profile = profile_from(tally.model.profile)
-            key = (profile.space, profile.window_s, profile.stride_s, profile.statistics)
+            key = profile.window_settings
             if key not in seen:
                 seen[key] = (
                     Judged(series, build_windows(series, profile, ground.start, ground.end)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 import numpy as np
 import polars as pl
@@ -15,6 +14,7 @@ from reveal_core.evaluate.injected_plan import InjectedPerturbation
 from reveal_core.evaluate.injected_scale import Habit
 from reveal_core.features.rates import metric_of
 from reveal_core.telemetry import BOOT_COLUMN, Telemetry
+from reveal_core.timespec import to_ns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,7 +52,7 @@ def write(
     present = np.ones(len(frame), dtype=bool)
     told = []
     for number, one in enumerate(perturbations):
-        first, last = np.searchsorted(times, (_ns(one.onset), _ns(one.end)))
+        first, last = np.searchsorted(times, (to_ns(one.onset), to_ns(one.end)))
         if one.kind == "lost" and one.target == "host":
             present[first:last] = False
             told.append(one)
@@ -71,7 +71,14 @@ def write(
             values = column.drop_nulls().to_numpy()
             inside = (rows >= first) & (rows < last)
             part = _Part(
-                one.kind, amount, inside, times[rows], mono[rows], boots[rows], _ns(one.onset), _ns(one.end)
+                one.kind,
+                amount,
+                inside,
+                times[rows],
+                mono[rows],
+                boots[rows],
+                to_ns(one.onset),
+                to_ns(one.end),
             )
             change = _counter if telemetry.channels[name].kind == "counter" else _gauge
             changed, cut = change(values, part, habits[name], metric, rng)
@@ -183,7 +190,3 @@ def _with(column: pl.Series, rows: Ints, values: NDArray[np.generic]) -> pl.Seri
     whole[rows] = values
     known = column.is_not_null()
     return pl.select(pl.when(known).then(pl.Series(whole)).cast(column.dtype).alias(column.name)).to_series()
-
-
-def _ns(time: datetime) -> int:
-    return round(time.timestamp() * 1e6) * 1000

@@ -18,6 +18,7 @@ from reveal_core.errors import UsageError
 from reveal_core.features.coverage import delivered, source_coverage
 from reveal_core.features.strides import SUMS, Layout, State, lay_out, slide, statistic_of, stride_sums
 from reveal_core.telemetry import Series
+from reveal_core.timespec import to_ns
 from reveal_core.windows import COVERAGE, Feature, Windows
 
 STATISTICS = tuple(SUMS)
@@ -162,8 +163,8 @@ def channel_windows(
     if unknown:
         raise UsageError(f"unknown statistics {unknown}: choose from {', '.join(STATISTICS)}")
     times = series.frame["ts"].dt.epoch("ns").to_numpy()
-    first_ns = _ns(start) if start is not None else (int(times[0]) if len(times) else 0)
-    last_ns = _ns(end) if end is not None else (int(times[-1]) + round(period_s * 1e9) if len(times) else 0)
+    first_ns = to_ns(start) if start is not None else (int(times[0]) if len(times) else 0)
+    last_ns = to_ns(end) if end is not None else (int(times[-1]) + round(period_s * 1e9) if len(times) else 0)
     grid = _grid(window_s, stride_s, first_ns, last_ns)
     channels = tuple(series.channels[c] for c in series.frame.columns if c != "ts")
     values = {s: np.full((len(channels), grid.windows), np.nan) for s in statistics}
@@ -204,10 +205,6 @@ def _sources(grid: _Grid, channels: Sequence[Channel], layouts: Sequence[Layout]
         sampled.append(channel)
         shares.append(known[key])
     return source_coverage(sampled, shares)
-
-
-def _ns(time: datetime) -> int:
-    return round(time.timestamp() * 1e6) * 1000
 
 
 def _windows(windows: ChannelWindows, features: Sequence[Feature], columns: Sequence[Array]) -> Windows:
