@@ -6,6 +6,18 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+ACTIONS = {
+    "ignore": "nothing to do",
+    "check-application": "check the application",
+    "change-configuration": "change the configuration",
+    "inspect-hardware": "inspect the hardware",
+    "drain": "take the host out of service",
+}
+"""What a cause suggests to do, from the least to the most that it asks for, with its wording."""
+
+OPEN, RESOLVED = "open", "resolved"
+"""States of an incident: still on at the end of what was judged, or over."""
+
 
 @dataclass(frozen=True)
 class SubsystemShare:
@@ -38,6 +50,12 @@ class MetricEvidence:
         ``level`` or ``spread``.
     stands_for
         Metrics that move with it and were pruned in its favour.
+    role
+        ``"cause"`` where it speaks for the likeliest cause, ``"symptom"`` where it merely moved with it;
+        ``""`` where no cause is known.
+    peers, peers_low, peers_high
+        How many other hosts of the same report have the metric, and the least and the most of their means
+        of the same quantity over the same time; None where there are none.
     """
 
     metric: str
@@ -53,15 +71,19 @@ class MetricEvidence:
     part: str = "value"
     statistic: str = "level"
     stands_for: tuple[str, ...] = ()
+    role: str = ""
+    peers: int = 0
+    peers_low: float | None = None
+    peers_high: float | None = None
 
 
 @dataclass(frozen=True)
 class CauseFinding:
     """An entry of the cause catalogue that explains an incident.
 
-    ``confidence`` is 0 to 1. ``evidence`` and ``against`` are sentences with values and units.
-    ``same_signals`` names causes that this host's signals cannot tell from this one, with the reason in
-    ``caveat``.
+    ``confidence`` is 0 to 1. ``evidence`` and ``against`` are sentences with values and units. ``action`` is
+    one of `ACTIONS`. ``same_signals`` names causes that this host's signals cannot tell from this one, with
+    the reason in ``caveat``.
     """
 
     id: str
@@ -76,6 +98,8 @@ class CauseFinding:
     checks: tuple[str, ...] = ()
     same_signals: tuple[str, ...] = ()
     caveat: str = ""
+    action: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,7 +107,8 @@ class Incident:
     """Anomalous windows of one host that belong together.
 
     ``severity`` is the number of detectors that agree; ``probability`` the tail probability of the strangest
-    window on a healthy host (small is strange); ``score`` its fused score over its threshold.
+    window on a healthy host (small is strange); ``score`` its fused score over its threshold. ``state`` is
+    `OPEN` where it was still on at the end of what was judged, else `RESOLVED`.
     """
 
     id: str
@@ -100,6 +125,12 @@ class Incident:
     causes: tuple[CauseFinding, ...] = ()
     windows: int = 0
     detectors: dict[str, float] = field(default_factory=dict)
+    state: str = RESOLVED
+
+    @property
+    def cause(self) -> str:
+        """Id of the most likely cause; ``""`` where none of the catalogue fits."""
+        return self.causes[0].id if self.causes else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping that the command-line contract names ``I``; times are ISO 8601 in UTC."""
@@ -107,6 +138,67 @@ class Incident:
         data["start"] = iso(self.start)
         data["end"] = iso(self.end)
         return data
+
+
+@dataclass(frozen=True)
+class History:
+    """What became of an incident over all runs that saw it: the store's side of `Incident`.
+
+    Attributes
+    ----------
+    count
+        How often it came, this time included.
+    first
+        When it came the first time.
+    flapping
+        Whether it comes and goes so often that its comings are one incident.
+    label, label_why
+        What a person said of it: ``real``, ``false``, ``known`` or ``""``; and why.
+    silenced
+        Why nobody was told of it; ``""`` where somebody was, or would have been.
+    """
+
+    count: int
+    first: datetime
+    flapping: bool = False
+    label: str = ""
+    label_why: str = ""
+    silenced: str = ""
+
+
+@dataclass(frozen=True)
+class FleetIncident:
+    """The same trouble on several hosts at once: one incident of the fleet.
+
+    Attributes
+    ----------
+    id
+        Stable over runs: a hash of what it is and when it began.
+    subsystem, cause, title
+        Subsystem and cause (id) that its members share, ``""`` for a cause that none is known for; and what
+        it is, in words.
+    hosts
+        The hosts, sorted.
+    of_hosts
+        How many hosts were judged in the same time.
+    where
+        What the hosts have in common and others do not, such as ``rack-7-*``; ``""`` where nothing.
+    start, end
+        Of the first and of the last of its members.
+    incidents
+        Ids of its members, in order of time.
+    """
+
+    id: str
+    subsystem: str
+    cause: str
+    title: str
+    hosts: tuple[str, ...]
+    of_hosts: int
+    where: str
+    start: datetime
+    end: datetime
+    incidents: tuple[str, ...]
 
 
 def iso(time: datetime) -> str:
