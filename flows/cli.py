@@ -16,16 +16,20 @@ from typer.exceptions import TyperException
 
 from flows.commands import (
     bench,
+    campaign,
     collecting,
     comparing,
     demo,
     evaluating,
+    incidents,
     inspecting,
     lab,
     learning,
     models,
     regimes,
+    replay,
     scoring,
+    silences,
 )
 from flows.environment import prepare_environment
 from reveal_core.errors import RevealError
@@ -92,6 +96,8 @@ LAB_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("workload", lab.workload, "reveal lab workload --duration 5m"),
     ("inject", lab.inject_command, "reveal lab inject cpu-contention --duration 10s"),
     ("clean", lab.clean, "reveal lab clean"),
+    ("campaign", campaign.campaign, "reveal lab campaign --dir campaign --runs 150"),
+    ("replay", replay.replay, "reveal lab replay --store ./healthy --start -1h"),
 )
 models_app = typer.Typer(
     help="The registered models: which there are, who moved an alias, drift, and going back.",
@@ -112,6 +118,29 @@ REGIMES_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("list", regimes.list_command, "reveal regimes list --store ./reveal-data"),
     ("acknowledge", regimes.acknowledge, "reveal regimes acknowledge --host node-17 --why 'new kernel'"),
 )
+incidents_app = typer.Typer(
+    help="Incidents over all runs: which there are, what is known of one, and what people say of them.",
+    no_args_is_help=True,
+)
+INCIDENTS_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("list", incidents.list_command, "reveal incidents list --open"),
+    ("show", incidents.show_command, "reveal incidents show 20261129T201502-node-17-1f6c2a"),
+    ("label", incidents.label_command, "reveal incidents label 20261129T201502-node-17-1f6c2a known"),
+    ("summary", incidents.summary_command, "reveal incidents summary --start -30d"),
+    ("truth", incidents.truth_command, "reveal incidents truth --out faults.json"),
+)
+silences_app = typer.Typer(
+    help="When nobody is told of incidents: silences and maintenance windows.", no_args_is_help=True
+)
+SILENCES_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("list", silences.list_command, "reveal silences list"),
+    ("add", silences.add_command, "reveal silences add --host 'rack-7-*' --end +4h --why 'new switch'"),
+    ("end", silences.end_command, "reveal silences end 20261129T201500-3fa2c1"),
+)
+alerts_app = typer.Typer(help="Who is told of incidents.", no_args_is_help=True)
+ALERTS_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("test", silences.try_command, "reveal alerts test"),
+)
 bench_app = typer.Typer(help="What Reveal costs on this machine, measured.", no_args_is_help=True)
 BENCH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("collector", bench.collector, "reveal bench collector --duration 60s"),
@@ -123,6 +152,9 @@ for group, commands in (
     (lab_app, LAB_COMMANDS),
     (models_app, MODELS_COMMANDS),
     (regimes_app, REGIMES_COMMANDS),
+    (incidents_app, INCIDENTS_COMMANDS),
+    (silences_app, SILENCES_COMMANDS),
+    (alerts_app, ALERTS_COMMANDS),
     (bench_app, BENCH_COMMANDS),
 ):
     for name, function, example in commands:
@@ -130,6 +162,9 @@ for group, commands in (
 app.add_typer(lab_app, name="lab")
 app.add_typer(models_app, name="models")
 app.add_typer(regimes_app, name="regimes")
+app.add_typer(incidents_app, name="incidents")
+app.add_typer(silences_app, name="silences")
+app.add_typer(alerts_app, name="alerts")
 app.add_typer(bench_app, name="bench")
 
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flows.comparison import compare_detectors as compare_detectors
-from flows.settings import ADAPTIVE
+from flows.settings import ADAPTIVE, load_settings
 from reveal_core.errors import UsageError
 from reveal_core.timespec import parse_duration
+from tasks.alerting import announce_incidents
 from tasks.collecting import collect_apart
 from tasks.drifting import TRIGGER, refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
@@ -174,8 +175,13 @@ def score_fleet(
     injected: Sequence[Mapping[str, Any]] = (),
     title: str | None = None,
     plugins: Sequence[str] = (),
+    announce: bool = False,
 ) -> dict[str, Any]:
-    """Score hosts with registered models and publish one report."""
+    """Score hosts with registered models, publish one report, and tell of its incidents if asked.
+
+    Whom to tell is read from the settings of where this runs: it is secret, and arguments of a flow are shown
+    on Prefect's pages.
+    """
     parse_range(start, end)
     plans = run.call(plan_hosts, store=store, host=host, start=start, end=end)
     classified = run.call(classify_hosts, store=store, plans=plans)
@@ -220,7 +226,20 @@ def score_fleet(
         command=shlex.join([*command, "--model", version]),
         plugins=list(plugins),
     )
-    return {**document, "regimes": [r["regime"] for r in scored if r["regime"] is not None]}
+    told = None
+    if announce:
+        told = run.call(
+            announce_incidents,
+            store=store,
+            hosts=[result["host"] for result in scored],
+            fleet=document["fleet"],
+            report=document["report"],
+            report_id=document["report_id"],
+            budget=document["alarm_budget"],
+            alerts=load_settings().alerts.plain(),
+        )
+    regimes = [r["regime"] for r in scored if r["regime"] is not None]
+    return {**document, "regimes": regimes, "alerts": told}
 
 
 def investigate_incident(

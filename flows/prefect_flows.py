@@ -165,8 +165,9 @@ def score_fleet(
     injected: list[dict[str, Any]] | None = None,
     title: str | None = None,
     plugins: list[str] | None = None,
+    announce: bool = False,
 ) -> dict[str, Any]:
-    """Score hosts with the champion of their hardware class and publish a report."""
+    """Score hosts with the champion of their hardware class, publish a report, and tell of it if asked."""
     place, tracking = _places(store, tracking_uri)
     document = pipelines.score_fleet(
         PrefectRunner(),
@@ -180,6 +181,7 @@ def score_fleet(
         injected=injected or [],
         title=title,
         plugins=allowed_plugins(load_settings()) if plugins is None else plugins,
+        announce=announce,
     )
     publish_artifacts(document)
     return document

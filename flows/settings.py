@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from reveal_core.errors import UsageError
+from reveal_core.timespec import parse_duration
 
 DEFAULT_STORE = "./reveal-data"
 ADAPTIVE = "adaptive"
@@ -70,6 +71,56 @@ class MethodSettings(BaseModel, extra="forbid"):
     )
 
 
+class AlertSettings(BaseModel, extra="forbid"):
+    """Who is told of incidents: ``REVEAL_ALERTS__ALERTMANAGER`` and so on; docs/alerts.md has examples."""
+
+    alertmanager: list[str] = Field(
+        default_factory=list, description="Addresses of Alertmanagers: http://alertmanager:9093."
+    )
+    webhooks: list[str] = Field(
+        default_factory=list, description="Addresses that get each notice as JSON by POST."
+    )
+    webhook_secret: SecretStr | None = Field(
+        default=None, description="Signs what webhooks get (HMAC-SHA256)."
+    )
+    notify: list[SecretStr] = Field(
+        default_factory=list, description="Addresses of Apprise, for Slack, e-mail and others."
+    )
+    per_day: int | None = Field(
+        default=None,
+        ge=0,
+        description="New incidents told of in a day; if not given the budget over all hosts, at least 4.",
+    )
+    remind: str = Field(
+        default="1h",
+        description="The same kind on the same host is told again after this long at the soonest.",
+    )
+    report_url: str | None = Field(
+        default=None, description="Where the store's reports/ folder is served, so that notices link to it."
+    )
+
+    @field_validator("remind")
+    @classmethod
+    def _is_a_duration(cls, text: str) -> str:
+        try:
+            parse_duration(text)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return text
+
+    def plain(self) -> dict[str, Any]:
+        """Return what the telling stage takes, secrets in clear."""
+        return {
+            "alertmanager": self.alertmanager,
+            "webhooks": self.webhooks,
+            "webhook_secret": self.webhook_secret.get_secret_value() if self.webhook_secret else None,
+            "notify": [url.get_secret_value() for url in self.notify],
+            "per_day": self.per_day,
+            "remind_s": parse_duration(self.remind),
+            "report_url": self.report_url,
+        }
+
+
 class MLflowSettings(BaseModel, extra="forbid"):
     """Where models and runs are kept: ``REVEAL_MLFLOW__URI`` and so on."""
 
@@ -101,6 +152,7 @@ class Settings(BaseSettings):
     method: MethodSettings = MethodSettings()
     mlflow: MLflowSettings = MLflowSettings()
     fleet: FleetSettings = FleetSettings()
+    alerts: AlertSettings = AlertSettings()
 
     @classmethod
     def settings_customise_sources(

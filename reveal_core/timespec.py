@@ -44,7 +44,7 @@ def parse_time(text: str, now: datetime | None = None) -> datetime:
     Parameters
     ----------
     text
-        ISO 8601 (UTC if no zone is given), ``now``, or relative to now: ``-1h``, ``-90s``.
+        ISO 8601 (UTC if no zone is given), ``now``, or relative to now: ``-1h``, ``-90s``, ``+4h``.
     now
         What relative times count from; the present if not given.
 
@@ -57,11 +57,12 @@ def parse_time(text: str, now: datetime | None = None) -> datetime:
     stripped = text.strip()
     if stripped == "now":
         return now
-    if stripped.startswith("-"):
+    if stripped.startswith(("-", "+")):
+        distance = parse_duration(stripped[1:])
         try:
-            return now - timedelta(seconds=parse_duration(stripped[1:]))
+            return now + timedelta(seconds=distance if stripped[0] == "+" else -distance)
         except OverflowError:
-            raise UsageError(f"{text!r} lies before the year 1") from None
+            raise UsageError(f"{text!r} lies before the year 1 or after the year 9999") from None
     try:
         time = datetime.fromisoformat(stripped)
     except ValueError:

@@ -13,7 +13,7 @@ from reveal_core.errors import UsageError
 from reveal_core.incidents import CauseFinding, Incident, MetricEvidence, SubsystemShare
 from storage.backend import Backend
 from storage.documents import to_json
-from storage.layout import INCIDENTS, date_part, incident_key, parse_date_part, to_utc
+from storage.layout import INCIDENTS, date_part, incident_key, parse_date_part, quote_name, to_utc
 from storage.quarantine import put_aside
 from storage.segments import back
 
@@ -104,13 +104,38 @@ def read_incidents(
     ]
     incidents = []
     for key, data in zip(keys, backend.each(backend.read, keys), strict=True):
-        if data is None:
-            continue
-        try:
-            incident = incident_from_dict(json.loads(data))
-        except (ValueError, RecursionError) as error:
-            put_aside(backend, key, data, str(error))
-            continue
-        if incident.start < end and incident.end >= start and host in (None, incident.host):
+        incident = _decoded(backend, key, data)
+        if (
+            incident is not None
+            and incident.start < end
+            and incident.end >= start
+            and host in (None, incident.host)
+        ):
             incidents.append(incident)
     return sorted(incidents, key=lambda incident: (incident.start, incident.host, incident.id))
+
+
+def read_incident(backend: Backend, incident_id: str) -> Incident | None:
+    """Return an incident by its id; see `storage.store.Store.read_incident`.
+
+    An id begins with the time at which the incident began, which says under which day it lies; other days
+    are looked at only where it does not.
+    """
+    days = [day for day in map(parse_date_part, backend.names(INCIDENTS)) if day is not None]
+    days.sort(key=lambda day: f"{day:%Y%m%d}" != incident_id[:8])
+    for day in days:
+        key = f"{INCIDENTS}/{date_part(day)}/{quote_name(incident_id)}.json"
+        data = backend.read(key)
+        if data is not None:
+            return _decoded(backend, key, data)
+    return None
+
+
+def _decoded(backend: Backend, key: str, data: bytes | None) -> Incident | None:
+    if data is None:
+        return None
+    try:
+        return incident_from_dict(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        put_aside(backend, key, data, str(error))
+        return None

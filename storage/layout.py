@@ -18,6 +18,10 @@ SCORES = "scores"
 INCIDENTS = "incidents"
 REPORTS = "reports"
 REGIMES = "regimes"
+LEDGER = "ledger"
+LABELS = "labels"
+SILENCES = "silences"
+ALERTS_STATE = "alerts/state.json"
 QUARANTINE = "quarantine"
 REPORTS_INDEX = f"{REPORTS}/index.html"
 REPORTS_LATEST = f"{REPORTS}/latest.json"
@@ -31,6 +35,7 @@ _SEGMENT = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+)-(\d+)\.parquet")
 _DATE = re.compile(r"date=(\d{4}-\d{2}-\d{2})")
 _HOUR = re.compile(r"hour=(\d{2})")
 _HOST = re.compile(r"host=(.+)")
+_MONTH = re.compile(r"month=(\d{4})-(\d{2})\.json")
 
 
 def quote_name(name: str) -> str:
@@ -208,6 +213,37 @@ def incident_key(incident_id: str, start: datetime) -> str:
 def regime_key(model: str, host: str) -> str:
     """Return the key of a host's regime; ``model`` is the name of the registered model, without a version."""
     return f"{REGIMES}/model={quote_name(model)}/host={quote_name(host)}.json"
+
+
+def ledger_folder(host: str) -> str:
+    """Return the folder of a host's ledger."""
+    return f"{LEDGER}/host={quote_name(host)}"
+
+
+def ledger_key(host: str) -> str:
+    """Return the key of the part of a host's ledger that is written to: what is on, or was on lately."""
+    return f"{ledger_folder(host)}/recent.json"
+
+
+def past_ledger_key(host: str, month: date) -> str:
+    """Return the key of the entries of a host's ledger that ended in a month and are long over."""
+    return f"{ledger_folder(host)}/month={month.year:04d}-{month.month:02d}.json"
+
+
+def parse_month_part(part: str) -> date | None:
+    """Return the first day of ``month=YYYY-MM.json``; None for anything else."""
+    match = _MONTH.fullmatch(part)
+    return date(int(match[1]), int(match[2]), 1) if match is not None and 1 <= int(match[2]) <= 12 else None
+
+
+def labels_key(host: str) -> str:
+    """Return the key of what people said of a host's incidents."""
+    return f"{LABELS}/host={quote_name(host)}.json"
+
+
+def silence_key(silence_id: str) -> str:
+    """Return a silence's key."""
+    return f"{SILENCES}/{quote_name(silence_id)}.json"
 
 
 def parse_scores_model(part: str) -> tuple[str, int] | None:

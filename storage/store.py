@@ -15,8 +15,12 @@ from storage.layout import segment_key
 if TYPE_CHECKING:
     import polars as pl
 
+    from reveal_core.alerts import AlertState
+    from reveal_core.labels import Label
+    from reveal_core.ledger import Entry, Ledger
     from reveal_core.regimes import Regime
     from reveal_core.scores import Scores
+    from reveal_core.silences import Silence
     from storage.telemetry import TelemetryRead
 
 
@@ -191,6 +195,88 @@ class Store:
         from storage.incidents import read_incidents
 
         return read_incidents(self.backend, start, end, host)
+
+    def ledger(self, host: str) -> Ledger:
+        """Return the ledger of a host: what is on, or was lately; an empty one if there is none."""
+        from storage.ledgers import read_ledger
+
+        return read_ledger(self.backend, host)
+
+    def ledgers(self, hosts: Sequence[str]) -> list[Ledger]:
+        """Return the ledgers of hosts, as `ledger` does."""
+        from storage.ledgers import read_ledger
+
+        return self.backend.each(lambda host: read_ledger(self.backend, host), hosts)
+
+    def put_ledger(self, ledger: Ledger, past: Sequence[Entry] = ()) -> str:
+        """Store a host's ledger in place of the one before; return its key.
+
+        Parameters
+        ----------
+        ledger
+            Two writers of the same host must not write at once.
+        past
+            Entries that were taken out of it because they are long over; they are kept by month.
+        """
+        from storage.ledgers import put_ledger
+
+        return put_ledger(self.backend, ledger, past)
+
+    def ledger_hosts(self) -> list[str]:
+        """Return the hosts that have a ledger, sorted."""
+        from storage.ledgers import ledger_hosts
+
+        return ledger_hosts(self.backend)
+
+    def read_entries(
+        self, hosts: Sequence[str], start: datetime | None = None, end: datetime | None = None
+    ) -> list[Entry]:
+        """Return the ledger entries of hosts that touch [``start``, ``end``), by first coming."""
+        from storage.ledgers import read_entries
+
+        return read_entries(self.backend, hosts, start, end)
+
+    def put_label(self, label: Label) -> str:
+        """Store what a person said of an incident, in place of what was said of it before; return the key."""
+        from storage.silences import put_label
+
+        return put_label(self.backend, label)
+
+    def labels(self, hosts: Sequence[str] | None = None) -> list[Label]:
+        """Return what was said of the incidents of hosts, of all if not given, in the order of saying."""
+        from storage.silences import label_hosts, read_labels
+
+        return read_labels(self.backend, label_hosts(self.backend) if hosts is None else hosts)
+
+    def put_silence(self, silence: Silence) -> str:
+        """Store a silence, replacing one of the same id; return its key."""
+        from storage.silences import put_silence
+
+        return put_silence(self.backend, silence)
+
+    def silences(self) -> list[Silence]:
+        """Return every silence, past ones too, by start."""
+        from storage.silences import read_silences
+
+        return read_silences(self.backend)
+
+    def alert_state(self) -> AlertState:
+        """Return what was told of incidents so far."""
+        from storage.alerts import read_alert_state
+
+        return read_alert_state(self.backend)
+
+    def put_alert_state(self, state: AlertState) -> str:
+        """Store what was told of incidents so far; return the key. Two senders must not write at once."""
+        from storage.alerts import put_alert_state
+
+        return put_alert_state(self.backend, state)
+
+    def read_incident(self, incident_id: str) -> Incident | None:
+        """Return an incident by its id; None if there is none, or its file was moved to quarantine."""
+        from storage.incidents import read_incident
+
+        return read_incident(self.backend, incident_id)
 
     def put_report(self, report_id: str, html: str, data: Mapping[str, Any]) -> str:
         """Store a report, make it the latest, and name it in the list of reports.

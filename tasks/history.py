@@ -15,6 +15,7 @@ from reveal_core.timespec import parse_time
 from tasks.planning import read_host
 
 if TYPE_CHECKING:
+    from reveal_core.incidents import Incident
     from reveal_core.profiles import Profile
     from reveal_core.windows import Windows
     from storage.store import Store
@@ -41,7 +42,8 @@ def healthy_windows(
     seed
         Of where pieces lie in a history that is too long to be taken whole.
     without_incidents
-        Whether to leave out windows that lie in incidents of the store.
+        Whether to leave out windows that lie in incidents of the store, but in those of a kind that a person
+        called false.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def _of_host(
     from reveal_core.method import build_series, build_windows
 
     start, end = parse_time(plan["start"]), parse_time(plan["end"])
-    incidents = source.read_incidents(start, end, plan["host"]) if without_incidents else []
+    incidents = _troubles(source, plan["host"], start, end) if without_incidents else []
     seen = left = 0
     nothing: NoTelemetryError | None = None
     for since, until in pieces(start, end, timedelta(seconds=most * profile.stride_s), rng):
@@ -102,6 +104,15 @@ def _of_host(
             f"{seen - left} of {seen} windows of {plan['host']} from {plan['start']} to {plan['end']} lie in "
             "incidents: say which time was healthy with reveal fit"
         )
+
+
+def _troubles(source: Store, host: str, start: datetime, end: datetime) -> list[Incident]:
+    """Return a host's incidents but those that a person called false: what raised them is healthy."""
+    from reveal_core.labels import newest
+
+    labels = newest(source.labels([host])).values()
+    false = {label.fingerprint for label in labels if label.verdict == "false"}
+    return [i for i in source.read_incidents(start, end, host) if i.fingerprint not in false]
 
 
 def pieces(

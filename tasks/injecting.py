@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ def evaluate_injected(
     overrides: Mapping[str, Any],
     count: int,
     seed: int,
+    plugins: Sequence[str] = (),
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Write perturbations into the telemetry of some hosts, and judge what a model makes of them.
@@ -56,6 +57,8 @@ def evaluate_injected(
         Perturbations on each host.
     seed
         Of what is drawn at random.
+    plugins
+        Detectors of other libraries that a registered model may hold, by the operator's settings.
     say
         Told what is going on.
 
@@ -88,7 +91,7 @@ def evaluate_injected(
     plan = InjectionPlan(count=count, seed=seed)
     plans = plan_hosts(store, host=host, start=start, end=end)
     source = Store(store)
-    models = {} if settings else _registered(store, tracking_uri, model, plans)
+    models = {} if settings else _registered(store, tracking_uri, model, plans, plugins)
     results: list[InjectedResult] = []
     hosts, faults, notes = [], [], []
     for number, one in enumerate(plans, 1):
@@ -120,7 +123,7 @@ def evaluate_injected(
 
 
 def _registered(
-    store: str, tracking_uri: str, model: str | None, plans: list[dict[str, str]]
+    store: str, tracking_uri: str, model: str | None, plans: list[dict[str, str]], plugins: Sequence[str]
 ) -> dict[str, tuple[RevealModel, str]]:
     """Return the model of each host, with its name and version."""
     classes = {p["host"]: p["hardware_class"] for p in classify_hosts(store, plans=plans)}
@@ -129,7 +132,7 @@ def _registered(
     loaded = {}
     for name, reference in chosen.items():
         version = ModelRef(**reference)
-        loaded[name] = (load_model(tracking, version), version.label)
+        loaded[name] = (load_model(tracking, version, plugins), version.label)
     return {host: loaded[name] for host, name in classes.items()}
 
 

@@ -10,6 +10,7 @@ from prefect.cache_policies import INPUTS, NO_CACHE, RUN_ID, CachePolicy
 from prefect.runtime import flow_run
 
 from reveal_core.errors import UnavailableError
+from tasks.alerting import announce_incidents
 from tasks.collecting import collect_apart
 from tasks.compare_plan import plan_comparison
 from tasks.comparing import (
@@ -88,6 +89,10 @@ TASKS: dict[Callable[..., Any], Any] = {
     score_hosts: _task(score_hosts, "score-hosts", tags=[STORE_TAG, MODEL_TAG], cache=WITHIN_RUN),
     publish_report: _task(
         publish_report, "publish-report", tags=[STORE_TAG], cache=NO_CACHE, run_name="publish-{report_id}"
+    ),
+    # What a channel did not take is kept and tried by the next run: a retry here would tell others twice.
+    announce_incidents: Task(
+        fn=announce_incidents, name="announce-incidents", tags=[STORE_TAG], cache_policy=NO_CACHE
     ),
     investigate_host: _task(
         investigate_host,

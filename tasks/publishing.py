@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reveal_core.errors import UnavailableError
 from reveal_core.timespec import from_ns, parse_time
 from tasks.models import load_model
-from tasks.planning import read_host
+from tasks.report_inputs import (
+    alarm_budget,
+    fleet_dict,
+    fleet_of,
+    histories_of,
+    host_inputs,
+    source_notes,
+    trend_of,
+)
 from tasks.tracking import ModelRef, Tracking
 
 if TYPE_CHECKING:
+    from reveal_core.incidents import FleetIncident, History
     from reveal_core.method import Analysis
     from reveal_core.model import RevealModel
-    from reveal_core.report.types import HostInput, ModelInfo, SourceNote
-    from reveal_core.telemetry import Telemetry
+    from reveal_core.report.types import HostInput, ModelInfo, Trend
     from storage.store import Store
     from storage.telemetry import TelemetryRead
 
@@ -81,19 +87,26 @@ def publish_report(
     reference = ModelRef(**model)
     fitted = load_model(Tracking(tracking_uri), reference, plugins or ())
     target = Store(store)
-    hosts = [_host_input(target, result) for result in scored]
+    hosts = host_inputs(target, scored)
     told = dict.fromkeys([*notes, *(note for result in scored for note in result["notes"])])
-    return put_report(
+    fleet = fleet_of(hosts)
+    budget = alarm_budget(fitted)
+    ledgers = target.ledgers([host.host for host in hosts])
+    document = put_report(
         target,
         report_id=report_id,
         title=title,
         hosts=hosts,
+        fleet=fleet,
+        histories=histories_of(target, hosts, ledgers),
+        trend=trend_of(ledgers, budget, max(host.end for host in hosts)),
         model=model_info(fitted, name=reference.name, version=reference.version, alias=reference.alias),
         injected=injected,
         notes=list(told),
         quarantined=[item for result in scored for item in result["quarantined"]],
         command=command,
     )
+    return {**document, "fleet": [fleet_dict(one) for one in fleet], "alarm_budget": budget}
 
 
 def put_report(
@@ -107,6 +120,9 @@ def put_report(
     notes: Sequence[str],
     quarantined: Sequence[Mapping[str, Any]],
     command: str,
+    fleet: Sequence[FleetIncident] = (),
+    histories: Mapping[str, History] | None = None,
+    trend: Trend | None = None,
 ) -> dict[str, Any]:
     """Render a report of hosts, put it into the store and return its document."""
     from reveal_core.report.model import InjectedFault, build_report
@@ -135,6 +151,9 @@ def put_report(
         faults,
         notes,
         command=command,
+        fleet=fleet,
+        histories=histories or {},
+        trend=trend,
     )
     document = report_dict(report)
     address = target.put_report(report_id, render_html(report), document)
@@ -170,18 +189,6 @@ def model_info(fitted: RevealModel, *, name: str, version: str, alias: str) -> M
     )
 
 
-def source_notes(telemetry: Telemetry) -> list[SourceNote]:
-    """Return what the collector could read on a host, and why it could not read the rest."""
-    from reveal_core.report.types import SourceNote
-
-    counts = Counter(channel.source for channel in telemetry.channels.values())
-    absent = (telemetry.facts.get("collector") or {}).get("unavailable") or {}
-    here = [SourceNote(name, True, "", count) for name, count in sorted(counts.items())]
-    return here + [
-        SourceNote(name, False, reason, 0) for name, reason in sorted(absent.items()) if name not in counts
-    ]
-
-
 def analysed_input(analysis: Analysis, read: TelemetryRead, *, start: datetime, end: datetime) -> HostInput:
     """Return what a report shows of a host that has just been analysed over a range."""
     from reveal_core.report.types import HostInput
@@ -196,30 +203,4 @@ def analysed_input(analysis: Analysis, read: TelemetryRead, *, start: datetime, 
         end=end,
         sources=source_notes(read.telemetry),
         quarantined=list(dict.fromkeys(item.key for item in read.quarantined)),
-    )
-
-
-def _host_input(target: Store, result: Mapping[str, Any]) -> HostInput:
-    from reveal_core.method import build_series
-    from reveal_core.report.types import HostInput
-
-    host, start, end = result["host"], parse_time(result["start"]), parse_time(result["end"])
-    read = read_host(target, {"host": host, "start": result["start"], "end": result["end"]}, warm_up=True)
-    scores = target.read_scores(result["model"], host, start, end)
-    if scores is None:
-        raise UnavailableError(f"store {target.url}: scores of {host} by {result['model']} are gone")
-    wanted = set(result["incidents"])
-    found = [incident for incident in target.read_incidents(start, end, host) if incident.id in wanted]
-    if len(found) < len(wanted):
-        raise UnavailableError(f"store {target.url}: {len(wanted) - len(found)} incidents of {host} are gone")
-    return HostInput(
-        host=host,
-        series=build_series(read.telemetry),
-        scores=scores,
-        incidents=found,
-        facts=read.telemetry.facts,
-        start=start,
-        end=end,
-        sources=source_notes(read.telemetry),
-        quarantined=[item["key"] for item in result["quarantined"]],
     )

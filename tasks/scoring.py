@@ -136,11 +136,28 @@ def _score_host(
     read = read_host(target, plan, warm_up=True)
     analysis = analyse(fitted, read.telemetry, start=start, end=end, follower=follower)
     result = {**_empty(plan, reference), **save_analysis(target, reference.label, analysis, read)}
+    enter_ledger(target, analysis)
     regime = follow_regime(target, fitted, reference, plan["host"], analysis.scores)
     if regime is not None:
         result["notes"].append(regime_note(regime))
         result["regime"] = regime.to_dict()
     return result
+
+
+def enter_ledger(target: Store, analysis: Analysis) -> None:
+    """Join what was found on a host to what is known of it: going on, coming again, new, or over."""
+    from reveal_core.attribute.tracking import follow, settle
+
+    frame = analysis.scores.frame
+    watched = frame.filter(frame["coverage"] > 0.0)
+    if watched.is_empty():
+        return
+    ledger = target.ledger(analysis.host)
+    after, past = settle(
+        follow(ledger, analysis.incidents, watched["start"].min(), watched["end"].max())  # type: ignore[arg-type]
+    )
+    if after != ledger:
+        target.put_ledger(after, past)
 
 
 def save_analysis(target: Store, label: str, analysis: Analysis, read: TelemetryRead) -> dict[str, Any]:

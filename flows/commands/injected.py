@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flows.output import progress
-from flows.settings import load_settings, mlflow_uri
+from flows.settings import load_settings, mlflow_uri, plugins
 
 COLUMNS = (
     ("injected", "injected"),
@@ -51,6 +51,7 @@ def judge(
             overrides=settings.method.overrides,
             count=count,
             seed=seed,
+            plugins=plugins(settings),
             say=say,
         )
 

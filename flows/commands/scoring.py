@@ -20,6 +20,10 @@ def score(
     start: options.Start = None,
     end: options.End = None,
     model: options.Model = None,
+    announce: Annotated[
+        bool,
+        typer.Option("--announce", help="Tell of new incidents, and of those that are over, by alerts.*."),
+    ] = False,
     flow: options.Flow = None,
     json: options.Json = False,
 ) -> None:
@@ -38,6 +42,7 @@ def score(
         model=model,
         hosts_per_task=settings.fleet.hosts_per_task,
         plugins=plugins(settings),
+        announce=announce,
     )
     show_report(document, as_json=json)
 
@@ -83,5 +88,9 @@ def show_report(document: dict[str, Any], *, as_json: bool) -> None:
     def show(console: Console) -> None:
         console.print(Markdown(document["markdown"]))
         console.print(f"Report: {document['report']}", soft_wrap=True)
+        for row in (document.get("alerts") or {}).get("sent", ()):
+            console.print(f"Told {row['channel']}: {row['title']} ({row['status']})", markup=False)
+        for row in (document.get("alerts") or {}).get("undelivered", ()):
+            console.print(f"Not delivered: {row['reason']}; tried again by the next run", markup=False)
 
     emit({key: value for key, value in document.items() if key != "markdown"}, as_json=as_json, text=show)

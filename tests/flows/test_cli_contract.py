@@ -15,12 +15,15 @@ from reveal_core.errors import UnavailableError
 
 COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo", "evaluate"]
 COMMANDS += ["compare"]
-LAB_COMMANDS = ["list", "workload", "inject", "clean"]
+LAB_COMMANDS = ["list", "workload", "inject", "clean", "campaign", "replay"]
 MODELS_COMMANDS = ["list", "show", "history", "promote", "rollback", "drift"]
 GROUPS = {
     "lab": LAB_COMMANDS,
     "models": MODELS_COMMANDS,
     "regimes": ["list", "acknowledge"],
+    "incidents": ["list", "show", "label", "summary", "truth"],
+    "silences": ["list", "add", "end"],
+    "alerts": ["test"],
     "bench": ["collector", "features", "scoring"],
 }
 GROUPED = [[group, name] for group, names in GROUPS.items() for name in names]

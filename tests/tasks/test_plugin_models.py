@@ -16,6 +16,7 @@ from reveal_core.detect.ensemble import DetectorEnsemble
 from reveal_core.detect.plugin import PluginDetector
 from reveal_core.errors import UsageError
 from tasks.fitting import fit_hosts
+from tasks.injecting import evaluate_injected
 from tasks.models import load_model, read_model, trusted_types
 from tasks.planning import classify_hosts, plan_hosts
 from tasks.tracking import Tracking
@@ -119,6 +120,12 @@ def test_what_settings_plug_in_is_fitted_registered_and_loaded_again(fitted_stor
     assert lof.plugin_.n_neighbors == 10
     features = np.zeros((3, len(model.feature_names)))
     assert model.ensemble_.member_scores(features).shape == (3, 6)
+    judged = {"host": "*", "start": None, "end": None, "model": fitted["model"], "profile": None}
+    judged |= {"tracking_uri": fitted_store.tracking_uri, "overrides": {}, "count": 1, "seed": 0}
+    with pytest.raises(UsageError, match=r"does not trust: .*pyod\.models\.knn\.KNN"):
+        evaluate_injected(store, **judged)
+    found = evaluate_injected(store, **judged, plugins=["pyod.models.knn.KNN"])
+    assert found["summary"]["injected"] == 1
 
 
 def test_settings_inside_a_model_name_no_class_that_the_operators_do_not(
