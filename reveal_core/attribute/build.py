@@ -8,13 +8,15 @@ from datetime import timedelta
 
 import numpy as np
 
-from reveal_core.attribute.causes import Signal, Term, rank_causes
-from reveal_core.attribute.evidence import metric_evidence
+from reveal_core.attribute.causes import Term, cause_by_id, state_metrics
+from reveal_core.attribute.evidence import incident_span, metric_evidence
 from reveal_core.attribute.explain import blend, movements, pooled, subsystem_shares
+from reveal_core.attribute.matching import Signal, Signals, rank_causes
 from reveal_core.attribute.spans import Span, group_windows
-from reveal_core.attribute.wording import band_sentence
+from reveal_core.attribute.states import codes_of
+from reveal_core.attribute.wording import band_sentence, code_sentence
 from reveal_core.detect.contributions import Excursions
-from reveal_core.incidents import CauseFinding, Incident
+from reveal_core.incidents import OPEN, RESOLVED, CauseFinding, Incident
 from reveal_core.profiles import Profile
 from reveal_core.scores import Scores
 from reveal_core.telemetry import Series
@@ -53,7 +55,9 @@ def _incident(
 ) -> Incident:
     windows = span.windows
     moved = movements(excursions, windows)
-    causes = rank_causes(_signals(excursions, windows), _worder(excursions, windows))
+    causes = rank_causes(
+        _signals(excursions, series, windows, profile.window_s), _worder(excursions, windows)
+    )
     shares = subsystem_shares(moved)
     if causes:
         shares = blend(shares, causes[0].subsystem, causes[0].confidence)
@@ -66,7 +70,13 @@ def _incident(
     row = scores.frame.row(peak, named=True)
     subsystem = shares[0].name if shares else "cpu"
     metrics = metric_evidence(
-        excursions, series, moved, windows, window_s=profile.window_s, stride_s=profile.stride_s
+        excursions,
+        series,
+        moved,
+        windows,
+        window_s=profile.window_s,
+        stride_s=profile.stride_s,
+        cause=cause_by_id()[causes[0].id] if causes else None,
     )
     key = _fingerprint(scores.host, subsystem, causes, [m.metric for m in metrics[:3]])
     stamp = start.strftime("%Y%m%dT%H%M%S")
@@ -85,7 +95,14 @@ def _incident(
         causes=causes,
         windows=len(windows),
         detectors={name: float(row[f"score/{name}"]) for name in scores.detectors},
+        state=_state(span, len(ratio), profile),
     )
+
+
+def _state(span: Span, count: int, profile: Profile) -> str:
+    """Return whether an incident may go on: its calm at the end of what was judged is too short to tell."""
+    calm_s = (count - 1 - span.last) * profile.stride_s
+    return OPEN if calm_s <= profile.gap_s else RESOLVED
 
 
 def _fingerprint(host: str, subsystem: str, causes: Sequence[CauseFinding], metrics: Sequence[str]) -> str:
@@ -94,19 +111,26 @@ def _fingerprint(host: str, subsystem: str, causes: Sequence[CauseFinding], metr
     return hashlib.sha256(f"{host}|{subsystem}|{what}".encode()).hexdigest()[:16]
 
 
-def _signals(excursions: Excursions, windows: Sequence[int]) -> list[Signal]:
+def _signals(excursions: Excursions, series: Series, windows: Sequence[int], window_s: float) -> Signals:
+    """Return what left its band, and the codes that states took, beside all that the host samples."""
     mean = pooled(excursions.excess, windows)
-    return [
+    moved = [
         Signal(f.metric, f.part, f.statistic, float(mean[column]), column)
         for column, f in enumerate(excursions.features)
         if mean[column] != 0.0
     ]
+    codes = codes_of(series, state_metrics(), *incident_span(excursions, windows, window_s))
+    states = {c.metric for c in series.channels.values()} & set(state_metrics())
+    sampled = {f.metric for f in excursions.features} | states
+    return Signals([*moved, *codes], sampled)
 
 
 def _worder(excursions: Excursions, windows: Sequence[int]) -> Callable[[Term, Signal], str]:
     rows = np.array(windows)
 
     def word(term: Term, signal: Signal) -> str:
+        if signal.code is not None:
+            return code_sentence(term.says, signal.metric, signal.code, signal.instance)
         column = signal.column
         peak = rows[np.abs(excursions.excess[rows, column]).argmax()]
         feature = excursions.features[column]

@@ -1,190 +1,223 @@
-"""The cause catalogue, signatures over directions of metrics in ``causes.toml``, and how they match."""
+"""The cause catalogue: what each cause is, how it shows and what to do, as data in ``causes/*.toml``.
+
+An entry is added by data alone; `reveal_core.attribute.document` prints the recipe at the head of
+``docs/causes.md``. How signals are matched with signatures is in `reveal_core.attribute.matching`.
+"""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
-from reveal_core.channels import SUBSYSTEMS
-from reveal_core.incidents import CauseFinding
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-LEAST_CONFIDENCE = 0.2
-_HALF = 3.0
-"""Excess at which a term counts half: three standard units beyond everything seen while healthy."""
+from reveal_core.channels import Subsystem
+from reveal_core.errors import UsageError
+from reveal_core.incidents import ACTIONS
+
+Part = Literal["value", "mean", "max", "imbalance"]
+Statistic = Literal["", "level", "spread", "minimum", "maximum", "trend", "roughness"]
+
+
+def _action(value: str) -> str:
+    if value not in ACTIONS:
+        raise ValueError(f"is none of {', '.join(ACTIONS)}")
+    return value
+
+
+def _sentences(value: str) -> str:
+    if not value.endswith("."):
+        raise ValueError("must be whole sentences")
+    return value
+
+
+Action = Annotated[str, AfterValidator(_action)]
+Text = Annotated[str, Field(min_length=1)]
+Sentences = Annotated[str, AfterValidator(_sentences)]
+Words = Annotated[tuple[Text, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class Term:
     """A signal that a cause moves.
 
-    ``metrics`` are alternatives (shell patterns); the one that moved furthest in ``direction`` speaks.
-    ``parts`` and ``statistic`` restrict it to such features; ``says`` words the evidence. A ``required`` term
-    must have moved.
+    Attributes
+    ----------
+    says
+        Words the evidence, as a clause: "TCP sent segments again".
+    up, down
+        Metrics, as shell patterns, that rise and that fall. They are alternatives: the one that moved
+        furthest in its direction speaks.
+    weight
+        How much the term counts beside the others.
+    required
+        Without it the cause is not named.
+    parts, statistic
+        Restrict it to such features, ``imbalance`` of a ``level`` for instance; any where empty.
+    state, codes
+        Instead of directions: the state's name, and the values that it must have taken in the incident, for
+        states that number what happened (the last Xid of a GPU).
     """
 
-    metrics: tuple[str, ...]
-    direction: str
-    says: str
-    weight: float = 1.0
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    says: Text
+    up: tuple[Text, ...] = ()
+    down: tuple[Text, ...] = ()
+    weight: Annotated[float, Field(gt=0)] = 1.0
     required: bool = False
-    parts: tuple[str, ...] = ()
-    statistic: str = ""
+    parts: tuple[Part, ...] = ()
+    statistic: Statistic = ""
+    state: str = ""
+    codes: tuple[int, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All patterns of metrics that it listens to."""
+        return (*self.up, *self.down, *((self.state,) if self.state else ()))
 
 
 @dataclass(frozen=True)
 class Cause:
-    """An entry of the catalogue."""
+    """An entry of the catalogue.
 
-    id: str
-    title: str
-    subsystem: str
-    explanation: str
-    fix: str
-    source: str
-    terms: tuple[Term, ...]
+    Attributes
+    ----------
+    id, title, subsystem
+        What it is called, in ids and in words, and the subsystem that it strikes.
+    explanation, fix
+        What happens, and what to do about it, in whole sentences.
+    action
+        What it suggests to do: one of `ACTIONS`.
+    source
+        Where this is written: a file of the kernel's documentation, a standard, a manual, a paper.
+    terms, against
+        Its signature: what it moves; and what contradicts it, because something else explains the same.
+    commands, checks
+        Commands to copy, and questions that confirm it or rule it out.
+    same_signals, caveat
+        Ids of causes that signals cannot tell from this one, and why.
+    at_most
+        Its confidence is never above this: for what is said only for want of anything better.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    title: Text
+    subsystem: Subsystem
+    explanation: Sentences
+    fix: Sentences
+    action: Action
+    source: Text
+    terms: Annotated[tuple[Term, ...], Field(min_length=1)]
+    commands: Words
+    checks: Words
     against: tuple[Term, ...] = ()
-    commands: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
-    same_signals: tuple[str, ...] = ()
+    same_signals: tuple[Text, ...] = ()
     caveat: str = ""
-
-
-@dataclass(frozen=True)
-class Signal:
-    """A feature that left its healthy band: what a term is matched with."""
-
-    metric: str
-    part: str
-    statistic: str
-    excess: float
-    column: int
-
-
-def _terms(entries: Sequence[Mapping[str, Any]], where: str) -> tuple[Term, ...]:
-    terms = tuple(Term(**_tupled(entry)) for entry in entries)
-    for term in terms:
-        if term.direction not in {"up", "down"}:
-            raise ValueError(f"causes.toml: {where}: direction {term.direction!r} is neither up nor down")
-    return terms
-
-
-def _tupled(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    at_most: Annotated[float, Field(gt=0, le=1)] = 1.0
 
 
 @cache
-def load_causes() -> tuple[Cause, ...]:
-    """Return the catalogue.
-
-    Raises
-    ------
-    ValueError
-        If an entry is malformed or appears twice.
-    """
-    text = files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
-    causes: list[Cause] = []
-    for entry in tomllib.loads(text)["cause"]:
-        values = _tupled(entry)
-        values["terms"] = _terms(entry["terms"], entry["id"])
-        values["against"] = _terms(entry.get("against", ()), entry["id"])
-        cause = Cause(**values)
-        if cause.subsystem not in SUBSYSTEMS or any(c.id == cause.id for c in causes):
-            raise ValueError(f"causes.toml: {cause.id} is in the catalogue twice or has no known subsystem")
-        if not any(t.required for t in cause.terms):
-            raise ValueError(
-                f"causes.toml: {cause.id} requires no signal, so it would explain everything a little"
-            )
-        causes.append(cause)
-    return tuple(causes)
+def _adapter() -> TypeAdapter[Cause]:
+    return TypeAdapter(Cause)
 
 
-def speaking(term: Term, signals: Sequence[Signal]) -> Signal | None:
-    """Return the signal that moved furthest in a term's direction, if any did."""
-    sign = 1.0 if term.direction == "up" else -1.0
-    best: Signal | None = None
-    for signal in signals:
-        if sign * signal.excess <= 0.0 or (term.parts and signal.part not in term.parts):
-            continue
-        if term.statistic and signal.statistic != term.statistic:
-            continue
-        if not any(fnmatchcase(signal.metric, pattern) for pattern in term.metrics):
-            continue
-        if best is None or abs(signal.excess) > abs(best.excess):
-            best = signal
-    return best
-
-
-def strength(signal: Signal | None) -> float:
-    """Return how clearly a signal moved, 0 to 1, saturating."""
-    return 0.0 if signal is None else abs(signal.excess) / (abs(signal.excess) + _HALF)
-
-
-def match(
-    cause: Cause, signals: Sequence[Signal], word: Callable[[Term, Signal], str]
-) -> CauseFinding | None:
-    """Return a cause as a finding, or None if what it requires did not move.
+@cache
+def load_causes(folder: Path | None = None) -> tuple[Cause, ...]:
+    """Return the catalogue: the files of this package, and those of another folder if one is given.
 
     Parameters
     ----------
-    cause
-        An entry of the catalogue.
-    signals
-        The features that left their bands.
-    word
-        Writes a term and its signal as a sentence with values and units.
+    folder
+        Holds further ``*.toml`` files of entries.
 
-    Notes
-    -----
-    Confidence is the weighted mean strength of the terms, times the strength of the weakest required one,
-    less the weighted strength of what speaks against it.
+    Raises
+    ------
+    UsageError
+        If an entry is malformed, appears twice or names a cause that does not exist; one line that names
+        file, entry and what is wrong.
     """
-    total = sum(t.weight for t in cause.terms)
-    support, weakest = 0.0, 1.0
-    evidence: list[str] = []
-    against: list[str] = []
-    for term in cause.terms:
-        signal = speaking(term, signals)
-        moved = strength(signal)
-        support += term.weight * moved
-        if term.required:
-            weakest = min(weakest, moved)
-        if signal is not None:
-            evidence.append(word(term, signal))
-        elif not term.required:
-            against.append(f"not seen: {term.says}")
-    contradiction = 0.0
-    for term in cause.against:
-        signal = speaking(term, signals)
-        if signal is not None:
-            contradiction += term.weight * strength(signal)
-            against.append(word(term, signal))
-    confidence = max(0.0, support / total * weakest**0.5 - contradiction / total)
-    if confidence < LEAST_CONFIDENCE or weakest == 0.0:
-        return None
-    return CauseFinding(
-        id=cause.id,
-        title=cause.title,
-        subsystem=cause.subsystem,
-        confidence=confidence,
-        evidence=tuple(evidence),
-        against=tuple(against),
-        explanation=cause.explanation,
-        fix=cause.fix,
-        commands=cause.commands,
-        checks=cause.checks,
-        same_signals=cause.same_signals,
-        caveat=cause.caveat,
-    )
+    causes: dict[str, Cause] = {}
+    places: dict[str, str] = {}
+    for place, entry in _entries(folder):
+        cause = _cause(place, entry)
+        if cause.id in causes:
+            raise UsageError(f"{place}: {cause.id} is in the catalogue already, in {places[cause.id]}")
+        causes[cause.id], places[cause.id] = cause, place
+    for cause in causes.values():
+        unknown = [other for other in cause.same_signals if other not in causes]
+        if unknown:
+            raise UsageError(f"{places[cause.id]}: {cause.id}: {unknown[0]} in same_signals is no cause")
+    return tuple(causes.values())
 
 
-def rank_causes(
-    signals: Sequence[Signal], word: Callable[[Term, Signal], str], most: int = 5
-) -> tuple[CauseFinding, ...]:
-    """Return the causes that explain the signals, most confident first."""
-    found = [f for cause in load_causes() if (f := match(cause, signals, word)) is not None]
-    return tuple(sorted(found, key=lambda f: -f.confidence)[:most])
+@cache
+def cause_by_id() -> dict[str, Cause]:
+    """Return the catalogue of this package by id."""
+    return {cause.id: cause for cause in load_causes()}
+
+
+@cache
+def state_metrics() -> tuple[str, ...]:
+    """Return the states whose codes the catalogue listens to."""
+    terms = (term for cause in load_causes() for term in (*cause.terms, *cause.against))
+    return tuple(sorted({term.state for term in terms if term.state}))
+
+
+def _entries(folder: Path | None) -> Iterator[tuple[str, Any]]:
+    """Return every entry with the name of its file."""
+    own = files(__package__).joinpath("causes").iterdir()
+    paths: list[Traversable] = [
+        *sorted((p for p in own if p.name.endswith(".toml")), key=lambda path: path.name),
+        *(sorted(folder.glob("*.toml")) if folder is not None else ()),
+    ]
+    for path in paths:
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path.name}: not TOML: {error}") from error
+        entries = data.get("cause")
+        if not isinstance(entries, list) or data.keys() != {"cause"}:
+            raise UsageError(f"{path.name}: a file of causes holds [[cause]] entries and nothing else")
+        for entry in entries:
+            yield path.name, entry
+
+
+def _cause(place: str, entry: Any) -> Cause:
+    name = entry.get("id", "an entry without id") if isinstance(entry, dict) else "an entry"
+    try:
+        cause = _adapter().validate_python(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{place}: {name}: {where}: {said[0].lower()}{said[1:]}") from error
+    problem = _problem(cause)
+    if problem:
+        raise UsageError(f"{place}: {name}: {problem}")
+    return cause
+
+
+def _problem(cause: Cause) -> str:
+    """Return what the types alone do not tell, or ``""``."""
+    for number, term in enumerate((*cause.terms, *cause.against)):
+        where = f"terms.{number}" if number < len(cause.terms) else f"against.{number - len(cause.terms)}"
+        if bool(term.up or term.down) == bool(term.state):
+            return f"{where}: a term names metrics that go up or down, or else a state"
+        if bool(term.state) != bool(term.codes):
+            return f"{where}: a state and its codes go together"
+    if not any(term.required for term in cause.terms):
+        return "no term is required, so it would explain everything a little"
+    if any(term.required for term in cause.against):
+        return "what speaks against a cause cannot be required"
+    if bool(cause.same_signals) != bool(cause.caveat):
+        return "same_signals and caveat go together"
+    return ""

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 
+from reveal_core.attribute.causes import Cause
 from reveal_core.attribute.explain import Movement
+from reveal_core.attribute.matching import speaks_for
 from reveal_core.detect.contributions import Excursions
 from reveal_core.incidents import MetricEvidence
 from reveal_core.telemetry import Series
@@ -63,15 +65,32 @@ def metric_evidence(
     *,
     window_s: float,
     stride_s: float,
+    cause: Cause | None = None,
     most: int = 12,
 ) -> tuple[MetricEvidence, ...]:
-    """Return the metrics that moved furthest, as people are shown them; their shares sum to at most 1."""
+    """Return the metrics that moved furthest, as people are shown them; their shares sum to at most 1.
+
+    Parameters
+    ----------
+    excursions, series
+        Of the host.
+    moved
+        From `movements`, furthest first.
+    windows
+        The incident's.
+    window_s, stride_s
+        The window grid.
+    cause
+        The likeliest cause: metrics of its signature are told from what merely moved with them.
+    most
+        How many metrics to return at most.
+    """
     total = float(sum(np.log1p(abs(m.excess)) for m in moved))
+    start, end = incident_span(excursions, windows, window_s)
     result = []
     for m in moved[:most]:
         feature = excursions.features[m.column]
         direction = "up" if m.excess > 0 else "down"
-        start, end = _span(excursions, windows, window_s)
         low, high = excursions.band(m.peak, m.column)
         has_instances = feature.part != "value"
         instance = instance_of(series, m.metric, start, end, direction) if has_instances else ""
@@ -90,12 +109,22 @@ def metric_evidence(
                 part=feature.part,
                 statistic=feature.statistic,
                 stands_for=excursions.stands_for.get(feature.name, ()),
+                role=_role(cause, m.metric, direction),
             )
         )
     return tuple(result)
 
 
-def _span(excursions: Excursions, windows: Sequence[int], window_s: float) -> tuple[datetime, datetime]:
+def _role(cause: Cause | None, metric: str, direction: str) -> str:
+    if cause is None:
+        return ""
+    return "cause" if speaks_for(cause, metric, direction) else "symptom"
+
+
+def incident_span(
+    excursions: Excursions, windows: Sequence[int], window_s: float
+) -> tuple[datetime, datetime]:
+    """Return when the first window of an incident begins and the last one ends."""
     first_ns = int(excursions.start_ns[windows[0]])
     last_ns = int(excursions.start_ns[windows[-1]]) + round(window_s * 1e9)
     return from_ns(first_ns), from_ns(last_ns)

@@ -1,14 +1,14 @@
 """Which metrics and subsystems explain an incident.
 
 The rule is made to explain, not taken from a detector: how far each metric's level lay beyond its healthy
-band, pooled over the incident's windows, and per subsystem the mean of its five furthest metrics, so that a
-subsystem is not favoured for having more of them.
+band, pooled over the incident's windows, and per subsystem the mean of its five furthest metrics, of which
+copies of each other count once, so that a subsystem is not favoured for having more of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,26 @@ from reveal_core.incidents import SubsystemShare
 FURTHEST = 5
 """Metrics per subsystem that are pooled; of the numbers tried on injected faults this explained best."""
 
+ALIKE = 0.02
+"""Two metrics are copies of each other if their excesses differ by no more than this share of them."""
+
 
 @dataclass(frozen=True)
 class Movement:
     """How far a metric moved in an incident, by its feature that moved furthest.
 
-    ``column`` is the feature's column; ``excess`` the signed pooled excess beyond the healthy band in
-    standard units; ``peak`` the number of the window where it was furthest out.
+    Attributes
+    ----------
+    metric, subsystem
+        Which metric.
+    column
+        Number of the feature.
+    excess
+        Signed excess beyond the healthy band in standard units, pooled over the incident's windows.
+    peak
+        Number of the window where it was furthest out.
+    course
+        Its excess in each of the incident's windows.
     """
 
     metric: str
@@ -34,6 +47,7 @@ class Movement:
     column: int
     excess: float
     peak: int
+    course: NDArray[np.float64] = field(compare=False, repr=False)
 
 
 def pooled(excess: NDArray[np.float64], windows: Sequence[int]) -> NDArray[np.float64]:
@@ -51,12 +65,13 @@ def movements(excursions: Excursions, windows: Sequence[int]) -> list[Movement]:
         known = best.get(feature.metric)
         if known is None or _strength(excursions, mean, column) > _strength(excursions, mean, known):
             best[feature.metric] = column
+    rows = np.array(windows)
     moved = []
     for metric, column in best.items():
-        feature = excursions.features[column]
-        rows = np.array(windows)
-        peak = int(rows[np.abs(excursions.excess[rows, column]).argmax()])
-        moved.append(Movement(metric, feature.subsystem, column, float(mean[column]), peak))
+        course = excursions.excess[rows, column]
+        peak = int(rows[np.abs(course).argmax()])
+        subsystem = excursions.features[column].subsystem
+        moved.append(Movement(metric, subsystem, column, float(mean[column]), peak, course))
     return sorted(moved, key=lambda m: (-abs(m.excess), m.metric))
 
 
@@ -66,13 +81,39 @@ def _strength(excursions: Excursions, mean: NDArray[np.float64], column: int) ->
     return abs(float(mean[column])) * (1.0 if feature.statistic == "level" else 0.5)
 
 
+def furthest(moved: Sequence[Movement], subsystem: str) -> list[Movement]:
+    """Return the `FURTHEST` metrics of a subsystem that moved furthest, without copies of each other.
+
+    Pages and bytes of the same memory, busy and idle time of the same cores are one signal, told twice: what
+    moved by the same excess in every window, whatever its sign, counts once.
+    """
+    chosen: list[Movement] = []
+    for movement in moved:
+        if len(chosen) == FURTHEST:
+            break
+        if movement.subsystem == subsystem and not any(_copies(movement, other) for other in chosen):
+            chosen.append(movement)
+    return chosen
+
+
+def _copies(one: Movement, other: Movement) -> bool:
+    size = np.abs(other.course)
+    return bool(np.abs(np.abs(one.course) - size).sum() <= ALIKE * size.sum())
+
+
 def subsystem_shares(moved: Sequence[Movement]) -> tuple[SubsystemShare, ...]:
-    """Return the subsystems' shares of an incident, largest first, summing to 1."""
+    """Return the subsystems' shares of an incident, largest first, summing to 1.
+
+    Parameters
+    ----------
+    moved
+        From `movements`: furthest first.
+    """
     strengths: dict[str, float] = {}
     for subsystem in SUBSYSTEMS:
-        logs = sorted((np.log1p(abs(m.excess)) for m in moved if m.subsystem == subsystem), reverse=True)
+        logs = [np.log1p(abs(m.excess)) for m in furthest(moved, subsystem)]
         # Absent metrics count as unmoved: one metric alone does not outweigh five.
-        strengths[subsystem] = float(sum(logs[:FURTHEST])) / FURTHEST
+        strengths[subsystem] = float(sum(logs)) / FURTHEST
     total = sum(strengths.values())
     if total <= 0.0:
         return ()

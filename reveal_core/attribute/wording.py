@@ -23,3 +23,14 @@ def band_sentence(says: str, feature: Feature, value: float, low: float, high: f
     name = f"{feature.metric} ({note})" if note else feature.metric
     band = format_band(low, high, feature.unit)
     return f"{says}: {name} {format_value(value, feature.unit)}, normally {band}"
+
+
+def code_sentence(says: str, metric: str, code: int, instance: str) -> str:
+    """Return the code that a state took as a sentence.
+
+    Examples
+    --------
+    >>> code_sentence("its number stands for the hardware", "gpu.xid_last", 79, "GPU-1a2b")
+    'its number stands for the hardware: gpu.xid_last 79 on GPU-1a2b'
+    """
+    return f"{says}: {metric} {code}" + (f" on {instance}" if instance else "")

@@ -1,17 +1,20 @@
 """Incidents from scores: when, which subsystem, which metric and instance."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import polars as pl
 import pytest
 from excursion_samples import START_NS, excursions, feature
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reveal_core.attribute.build import build_incidents
 from reveal_core.attribute.evidence import instance_of
-from reveal_core.attribute.explain import blend, movements, subsystem_shares
+from reveal_core.attribute.explain import blend, furthest, movements, subsystem_shares
 from reveal_core.channels import Channel
-from reveal_core.incidents import SubsystemShare
+from reveal_core.incidents import OPEN, RESOLVED, SubsystemShare
 from reveal_core.profiles import load_profile
 from reveal_core.scores import Scores
 from reveal_core.telemetry import Series
@@ -131,3 +134,96 @@ def test_the_instance_is_the_one_that_moved_furthest_in_the_direction():
     assert instance_of(series(), "tcp.RetransSegs", start, end, "up") == "job"
     assert instance_of(series(), "tcp.RetransSegs", start, end, "down") == "host"
     assert instance_of(series(), "no.such", start, end, "up") == ""
+
+
+def test_what_speaks_for_the_likeliest_cause_is_told_from_what_merely_moved():
+    roles = {m.metric: m.role for m in one_incident().metrics}
+    assert roles == {"tcp.RetransSegs": "cause", "tcpext.TCPLostRetransmit": "cause", "cpu.user": "symptom"}
+
+
+def test_where_no_cause_fits_no_metric_has_a_role():
+    strange = feature("softirq.HRTIMER", "max")
+    e = excursions({strange: {range(8, 20): 30.0}})
+    (incident,) = build_incidents(scores(e, range(8, 20)), e, series(), PROFILE)
+    assert incident.causes == ()
+    assert [m.role for m in incident.metrics] == [""]
+
+
+@pytest.mark.parametrize(
+    ("last", "state"), [(39, OPEN), (35, OPEN), (34, RESOLVED), (20, RESOLVED)], ids=lambda value: str(value)
+)
+def test_an_incident_is_open_until_its_calm_is_long_enough_to_tell(last, state):
+    """Forty windows were judged, and calm of up to four seconds does not end an incident."""
+    during = range(8, last + 1)
+    e = excursions({RETRANS: {during: 30.0}})
+    incident = build_incidents(scores(e, during), e, series(), PROFILE)[-1]
+    assert PROFILE.gap_s == 4.0
+    assert incident.state == state
+
+
+def test_an_entry_of_states_is_worded_with_its_code_and_place():
+    errors = feature("gpu.xid_errors", "max")
+    e = excursions({errors: {range(8, 20): 5.0}})
+    known = series()
+    codes = {"GPU-1": (13.0, 13.0), "GPU-2": (31.0, 79.0)}
+    channels = {f"gpu.xid_last/{gpu}": gpu for gpu in codes}
+    rows = known.frame.height
+    columns = [
+        pl.Series(name, np.where(np.arange(rows) < 115, *codes[gpu])) for name, gpu in channels.items()
+    ]
+    known = Series(
+        "h",
+        known.frame.with_columns(columns),
+        known.channels
+        | {
+            n: Channel(n, "gpu.xid_last", gpu, "gpu", "state", "code", "t", 100)
+            for n, gpu in channels.items()
+        },
+    )
+    (incident,) = build_incidents(scores(e, range(8, 20)), e, known, PROFILE)
+    assert [c.id for c in incident.causes] == ["gpu-xid"]
+    said = "its number stands for the hardware: gpu.xid_last 79 on GPU-2"
+    assert said in incident.causes[0].evidence
+    assert incident.causes[0].action == "inspect-hardware"
+
+
+METRICS = {
+    "cpu": ("cpu.user", "stat.ctxt", "sched.run_delay", "irq.RES", "cpu.steal", "cpu.softirq"),
+    "memory": ("vmstat.pgfault", "vmstat.pgfree", "vmstat.pgscan_direct", "psi.memory_some"),
+    "network": ("tcp.RetransSegs", "net.rx_packets", "softirq.NET_RX", "tcpext.TCPTimeouts"),
+    "storage": ("disk.reads", "psi.io_some", "cpu.iowait"),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    subsystem=st.sampled_from(sorted(METRICS)),
+    copies=st.integers(1, 6),
+    windows=st.integers(1, 8),
+)
+def test_a_subsystem_whose_metrics_are_all_told_several_times_ranks_as_before(
+    seed, subsystem, copies, windows
+):
+    rng = np.random.default_rng(seed)
+    moved = {
+        feature(metric): {range(w, w + 1): rng.exponential(8.0) * rng.choice((-1, 1)) for w in range(windows)}
+        for metrics in METRICS.values()
+        for metric in metrics
+    }
+    again = {
+        replace(f, name=f"{f.name}~{copy}", metric=f"{f.metric}~{copy}"): spans
+        for f, spans in moved.items()
+        for copy in range(copies)
+        if f.subsystem == subsystem
+    }
+    once = subsystem_shares(movements(excursions(moved, windows), range(windows)))
+    often = subsystem_shares(movements(excursions({**moved, **again}, windows), range(windows)))
+    assert often == once
+
+
+def test_the_same_time_told_as_busy_and_as_idle_is_one_signal():
+    busy, idle, other = feature("cpu.user"), feature("cpu.idle"), feature("stat.ctxt")
+    span = {range(5): 9.0}
+    moved = movements(excursions({busy: span, idle: {range(5): -9.0}, other: {range(5): 4.0}}, 5), range(5))
+    assert [m.metric for m in furthest(moved, "cpu")] == ["cpu.idle", "stat.ctxt"]

@@ -1,0 +1,166 @@
+"""The publication's five cases, each in its own signature, and phases of a job, through the whole method."""
+
+from datetime import timedelta
+
+import pytest
+from training_host import (
+    CORES,
+    GPUS,
+    NODES,
+    START,
+    bursts,
+    later,
+    of,
+    plus,
+    set_to,
+    times,
+    training_host,
+)
+
+from reveal_core.attribute.causes import load_causes
+from reveal_core.incidents import OPEN, RESOLVED
+from reveal_core.method import analyse, fit_model
+from reveal_core.profiles import load_profile
+
+GIB = float(1 << 30)
+ONSET, END, SECONDS = 30.0, 45.0, 75.0
+
+REMOTE_MEMORY = {
+    **of("perf.instructions", NODES, times(0.7)),
+    **of("perf.stalls_l3_miss", NODES, times(2.5)),
+    **of("perf.remote_memory", NODES, times(40.0)),
+    **of("numa.other_node", NODES, plus(25_000.0)),
+    **of("numa.local_node", NODES, times(0.4)),
+    **of("gpu.pcie_rx_bytes", GPUS, times(0.8)),
+}
+ONE_QUEUE_PAIR = {
+    **of("cpu.user", CORES, times(1.6)),
+    **of("cpu.idle", CORES, times(0.45)),
+    **of("ib.port_xmit_data", ["mlx5_0:1"], bursts(1.0)),
+    **of("ib.port_rcv_data", ["mlx5_0:1"], bursts(1.0)),
+    **of("gpu.power", GPUS, times(0.6)),
+}
+FEW_CORES = {
+    **of("irq.device", [f"mlx5_0:{core}" for core in CORES[1:]], times(0.02)),
+    **of("irq.device", [f"mlx5_0:{CORES[0]}"], times(7.9)),
+    **of("irq.total", CORES[1:], times(0.7)),
+    **of("irq.total", CORES[:1], times(3.0)),
+    **of("softirq.NET_RX", CORES[1:], times(0.05)),
+    **of("softirq.NET_RX", CORES[:1], times(7.5)),
+    **of("cpu.softirq", CORES[:1], times(12.0)),
+    **of("cpu.idle", CORES[:1], times(0.5)),
+    **of("tcp.RetransSegs", ["host"], times(1.6)),
+}
+HUGE_PAGES = {
+    **of("numa.HugePages_Total", ["node1"], set_to(64.0)),
+    **of("numa.HugePages_Free", ["node1"], set_to(64.0)),
+    "meminfo.Hugetlb": set_to(64.0 * GIB),
+    **of("numa.MemFree", ["node1"], plus(-64.0 * GIB)),
+    "meminfo.MemFree": plus(-64.0 * GIB),
+}
+LOSS = {
+    **of("tcp.RetransSegs", ["host"], plus(900.0)),
+    **of("tcpext.TCPLostRetransmit", ["host"], plus(80.0)),
+    **of("tcpext.TCPTimeouts", ["host"], plus(20.0)),
+    **of("tcpext.TCPOFOQueue", ["host"], plus(300.0)),
+    **of("softirq.NET_RX", CORES, later(1.0, times(1.8))),
+    **of("irq.device", [f"mlx5_0:{core}" for core in CORES], later(1.0, times(1.6))),
+    **of("gpu.utilization", GPUS, later(3.0, times(0.5))),
+    **of("gpu.power", GPUS, later(3.0, times(0.7))),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit_model([training_host(240)], load_profile("default"))
+
+
+def incidents(model, fault=None, **options):
+    telemetry = training_host(SECONDS, seed=1, fault=fault, span=(ONSET, END), **options)
+    return analyse(model, telemetry).incidents
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause", "subsystem"),
+    [
+        (REMOTE_MEMORY, "remote-numa-memory", "memory"),
+        (ONE_QUEUE_PAIR, "nccl-single-queue-pair", "network"),
+        (FEW_CORES, "interrupt-imbalance", "cpu"),
+        (HUGE_PAGES, "huge-pages-reserved", "memory"),
+        (LOSS, "packet-loss", "network"),
+    ],
+    ids=["remote memory", "one queue pair", "few cores", "huge pages", "packet loss"],
+)
+def test_a_published_case_is_named_first(model, fault, cause, subsystem):
+    found = incidents(model, fault)
+    assert found
+    first = found[0]
+    assert abs((first.start - START).total_seconds() - ONSET) <= 1.5
+    assert first.causes[0].id == cause
+    assert first.subsystem == subsystem
+    roles = {m.metric: m.role for m in first.metrics}
+    assert set(roles.values()) <= {"cause", "symptom"}
+    assert "cause" in roles.values()
+    assert first.state == RESOLVED
+
+
+def test_what_moved_first_and_what_followed_is_told(model):
+    """Retransmissions, then interrupts, then GPUs that stall: the order of the publication's fifth case."""
+    first = incidents(model, LOSS)[0]
+    moved = {m.metric: m.first_moved_s for m in first.metrics}
+    assert moved["tcp.RetransSegs"] <= moved["gpu.power"] - 2.0
+    roles = {m.metric: m.role for m in first.metrics}
+    assert roles["tcp.RetransSegs"] == "cause"
+    assert roles["gpu.power"] == "symptom"
+
+
+def test_an_incident_that_is_on_at_the_end_is_open(model):
+    telemetry = training_host(40, seed=1, fault=LOSS, span=(ONSET, 60.0))
+    last = analyse(model, telemetry).incidents[-1]
+    assert last.state == OPEN
+    assert last.end >= START + timedelta(seconds=36)
+
+
+def test_the_jobs_own_phases_and_retransmissions_are_no_incident(model):
+    assert incidents(model) == ()
+
+
+def test_a_phase_that_was_never_seen_is_not_blamed_on_hardware(model):
+    """The job computes half as much and exchanges as before; nothing else moves."""
+    less = {
+        **of("cpu.user", CORES, times(0.3)),
+        **of("cpu.idle", CORES, lambda values, since: 100.0 - 0.4 * (100.0 - values)),
+        **of("gpu.utilization", GPUS, times(0.3)),
+        **of("gpu.power", GPUS, times(0.5)),
+    }
+    found = incidents(model, less)
+    assert found
+    for incident in found:
+        assert {c.action for c in incident.causes} <= {"ignore", "check-application"}
+        assert not incident.causes or incident.causes[0].confidence <= 0.2
+
+
+def test_the_end_of_a_job_is_not_blamed_on_hardware(model):
+    ended = {
+        **of("cpu.user", CORES, times(0.02)),
+        **of("cpu.idle", CORES, set_to(98.0)),
+        **of("gpu.utilization", GPUS, times(0.0)),
+        **of("gpu.memory_utilization", GPUS, times(0.0)),
+        **of("gpu.power", GPUS, set_to(70.0)),
+        **of("gpu.memory_used", GPUS, set_to(0.0)),
+        **of("ib.port_xmit_data", ["mlx5_0:1"], times(0.0)),
+        **of("ib.port_rcv_data", ["mlx5_0:1"], times(0.0)),
+    }
+    first = incidents(model, ended)[0]
+    assert first.causes[0].id == "job-ended"
+    hardware = {c.id for c in load_causes() if c.action in {"inspect-hardware", "drain"}}
+    assert not hardware & {c.id for c in first.causes}
+
+
+def test_a_pattern_that_no_cause_has_stays_unknown_and_shows_its_evidence(model):
+    odd = {**of("perf.local_memory", NODES, times(6.0)), **of("cpu.system", CORES, times(0.1))}
+    first = incidents(model, odd)[0]
+    assert first.causes == ()
+    assert first.cause == ""
+    assert {m.role for m in first.metrics} == {""}
+    assert first.metrics[0].metric.startswith(("perf.", "cpu."))
