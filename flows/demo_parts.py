@@ -1,4 +1,4 @@
-"""The processes that the demo starts beside itself: an embedded Prefect server and the collector."""
+"""The processes that demo and campaigns start beside themselves: server, workload, injector and collector."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from reveal_core.errors import UnavailableError
 from reveal_core.lab.processes import free_port
+from reveal_core.lab.variants import DEFAULT_VARIANT
 from tasks.tethered import tethered
 
 NICENESS = 19
@@ -33,7 +34,7 @@ IDLE_SERVICES = (
 
 
 class Companion:
-    """A process beside the demo; it is stopped on exit and, if the demo is killed, by the kernel.
+    """A process beside this one; it is stopped on exit and, if this one is killed, by the kernel.
 
     Parameters
     ----------
@@ -44,9 +45,9 @@ class Companion:
     niceness
         How far it yields to others.
     talks
-        Whether its standard input and output are pipes to the demo; else all that it says goes to the log.
+        Whether its standard input and output are pipes to this one; else all that it says goes to the log.
     last_signal
-        What it gets from the kernel if the demo is killed outright.
+        What it gets from the kernel if this process is killed outright.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Companion:
                 stdout=subprocess.PIPE if talks else output,
                 stderr=output,
                 env={**os.environ, **(environment or {})},
-                # Ctrl-C is for the demo, which then stops its companions in order.
+                # Ctrl-C is for this process, which then stops its companions in order.
                 start_new_session=True,
             )
 
@@ -78,7 +79,7 @@ class Companion:
         if code is not None:
             lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise UnavailableError(
-                f"the demo's {self.name} ended with code {code}: {lines[-1] if lines else self.log}"
+                f"the {self.name} ended with code {code}: {lines[-1] if lines else self.log}"
             )
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -131,15 +132,18 @@ def answers(api: str) -> bool:
     return True
 
 
-def start_collector(folder: Path, store: Path, *, host: str, segment_s: float) -> Companion:
-    """Start ``reveal collect`` on a store, as a flow."""
+def start_collector(
+    folder: Path, store: Path, *, host: str, segment_s: float, flow: bool = True
+) -> Companion:
+    """Start ``reveal collect`` on a store, as a flow or by itself."""
     command = [sys.executable, "-m", "flows.cli", "collect", "--store", str(store), "--host", host, "--json"]
-    command += ["--segment", f"{segment_s:g}s", "--flow"]
+    command += ["--segment", f"{segment_s:g}s", "--flow" if flow else "--no-flow"]
     # A flow whose server is gone takes minutes to end; the collector proper is its child and ends in order.
-    return Companion(command, folder / "collector.log", last_signal=signal.SIGKILL)
+    last = signal.SIGKILL if flow else signal.SIGTERM
+    return Companion(command, folder / "collector.log", last_signal=last)
 
 
-def start_workload(folder: Path, seed: int) -> Companion:
+def start_workload(folder: Path, seed: int, variant: str = DEFAULT_VARIANT) -> Companion:
     """Start ``reveal lab workload`` with its files in a folder."""
     command = [
         sys.executable,
@@ -151,6 +155,8 @@ def start_workload(folder: Path, seed: int) -> Companion:
         str(folder),
         "--seed",
         str(seed),
+        "--variant",
+        variant,
     ]
     return Companion(command, folder / "workload.log")
 
@@ -161,10 +167,11 @@ class Injector(Companion):
     def __init__(self, folder: Path) -> None:
         super().__init__([sys.executable, "-m", "flows.injector"], folder / "injector.log", talks=True)
 
-    def begin(self, fault: str, seconds: float) -> None:
+    def begin(self, fault: str, seconds: float, intensity: float = 1.0) -> None:
         """Tell it to inject a fault."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"fault": fault, "seconds": seconds}).encode() + b"\n")
+        request = {"fault": fault, "seconds": seconds, "intensity": intensity}
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
         self.process.stdin.flush()
 
     def result(self, patience_s: float) -> dict[str, Any] | None:

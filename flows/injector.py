@@ -1,11 +1,11 @@
-"""The demo's injector: a small process that injects the faults that it reads from standard input.
+"""The injector: a small process that injects the faults that it reads from standard input.
 
 It is started before anything is measured, because starting a process at a fault's onset would itself be a
-disturbance; and it is apart from the demo, whose many threads and libraries do not go well with network
-namespaces and signals.
+disturbance; and it is apart from who asks for them, whose many threads and libraries do not go well with
+network namespaces and signals.
 
-Each line in is a JSON document ``{"fault", "seconds"}``; each line out is ``{"name", "start", "end", "how"}``
-or ``{"error"}``.
+Each line in is a JSON document ``{"fault", "seconds", "intensity"}``; each line out is ``{"name", "start",
+"end", "how", "pace"}`` or ``{"error"}``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ def serve(requests: TextIO, answers: TextIO) -> None:
         for line in requests:
             request = json.loads(line)
             try:
-                run = inject(request["fault"], duration_s=request["seconds"])
-                answer = {"name": run.name, "start": iso(run.onset), "end": iso(run.end), "how": run.how}
+                run = inject(request["fault"], duration_s=request["seconds"], intensity=request["intensity"])
+                answer = {
+                    "name": run.name,
+                    "start": iso(run.onset),
+                    "end": iso(run.end),
+                    "how": run.how,
+                    "pace": run.pace,
+                }
             except RevealError as error:
                 answer = {"error": str(error)}
             answers.write(json.dumps(answer) + "\n")

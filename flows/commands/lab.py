@@ -32,6 +32,8 @@ def list_command(json: options.Json = False) -> None:
             "description": fault.description,
             "causes": list(fault.causes),
             "same_signals": list(fault.same_signals),
+            "intensity": fault.intensity,
+            "by_name": fault.by_name,
         }
         for fault in list_faults()
     ]
@@ -42,6 +44,8 @@ def list_command(json: options.Json = False) -> None:
             table.add_column(column, overflow="fold")
         for fault in faults:
             note = fault["title"] if fault["available"] else f"[red]not here:[/red] {fault['reason']}"
+            if fault["by_name"]:
+                note = f"{note} (only when asked for by name)"
             table.add_row(str(fault["fault"]), str(fault["subsystem"]), str(note))
         console.print(table)
 
@@ -59,6 +63,12 @@ def workload(
         ),
     ] = Path(),
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of data and jitter.")] = 0,
+    variant: Annotated[
+        str,
+        typer.Option(
+            "--variant", metavar="NAME", help="What it is like: training, checkpoints or inference."
+        ),
+    ] = "training",
     json: options.Json = False,
 ) -> None:
     """Run an ML-like job of two processes, until the time is over or Ctrl-C."""
@@ -71,7 +81,7 @@ def workload(
     with (
         signals() as asked,
         progress("Starting the workload") as say,
-        Workload(directory, seed=seed) as job,
+        Workload(directory, seed=seed, variant=variant) as job,
     ):
         began = time.monotonic()
         say(f"{title}, over {job.transport}")
@@ -81,6 +91,7 @@ def workload(
         elapsed = time.monotonic() - began
         steps = job.steps()
         result = {
+            "variant": job.variant,
             "transport": job.transport,
             "reason": job.reason,
             "seconds": round(elapsed, 3),

@@ -13,7 +13,6 @@ from reveal_core.lab.model import FEATURES, ROWS, Floats
 BATCHES = 96
 """Number of mini-batch files."""
 BATCH_BYTES = ROWS * FEATURES * 4
-CHECKPOINT_BYTES = 24 << 20
 _CHUNK = 1 << 20
 
 
@@ -81,26 +80,29 @@ class CheckpointWriter:
     ----------
     directory
         Where the two files go; they are allocated at once, so that the disk's free space stays as it is.
+    size
+        Bytes of a checkpoint.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, size: int) -> None:
+        self._size = size
         self._files = [os.open(directory / f"checkpoint-{n}", os.O_RDWR | os.O_CREAT, 0o600) for n in (0, 1)]
         self._turn = 0
         filler = np.random.default_rng(1).bytes(_CHUNK)
         for descriptor in self._files:
-            for offset in range(0, CHECKPOINT_BYTES, _CHUNK):
+            for offset in range(0, size, _CHUNK):
                 os.pwrite(descriptor, filler, offset)
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def write(self, state: list[Floats]) -> None:
-        """Write the state, repeated until `CHECKPOINT_BYTES` are full, and wait until the disk has it."""
+        """Write the state, repeated until a checkpoint is full, and wait until the disk has it."""
         descriptor = self._files[self._turn]
         self._turn = 1 - self._turn
         offset = 0
-        while offset < CHECKPOINT_BYTES:
+        while offset < self._size:
             for values in state:
-                data = values.data.cast("B")[: CHECKPOINT_BYTES - offset]
+                data = values.data.cast("B")[: self._size - offset]
                 offset += os.pwrite(descriptor, data, offset) if data else 0
         os.fsync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,10 +18,19 @@ from pathlib import Path
 
 from reveal_core.errors import UnavailableError
 from reveal_core.lab.cgroups import remove_cgroup
-from reveal_core.lab.control import request_loss
-from reveal_core.lab.network import delete_link, delete_loss_table, delete_namespace, set_receive_steering
+from reveal_core.lab.clock import set_offset
+from reveal_core.lab.control import request_loss, request_stall
+from reveal_core.lab.network import (
+    delete_link,
+    delete_loss_table,
+    delete_namespace,
+    forget_tracked,
+    raise_link,
+    set_receive_steering,
+    unlimit_rate,
+)
 from reveal_core.lab.place import LabPlace, lab_place
-from reveal_core.lab.processes import ProcessId, boot_id, identify
+from reveal_core.lab.processes import ProcessId, bind, boot_id, identify
 
 
 @dataclass(frozen=True)
@@ -61,11 +71,34 @@ def _remove_tree(path: str) -> None:
 
 
 def _end_loss(path: str) -> None:
-    if Path(path).exists():
-        with suppress(
-            UnavailableError
-        ):  # a rank that does not answer is gone, or ends the loss by itself in time
-            request_loss(Path(path), 0.0, 0.0)
+    _end_effect(request_loss, Path(path))
+
+
+def _end_stall(path: str) -> None:
+    _end_effect(request_stall, Path(path))
+
+
+def _end_effect(request: Callable[[Path, float, float], None], path: Path) -> None:
+    if path.exists():
+        with suppress(UnavailableError):  # a rank that does not answer is gone, or ends it by itself in time
+            request(path, 0.0, 0.0)
+
+
+def _continue_process(pid: str, start: str) -> None:
+    process = ProcessId(int(pid), int(start))
+    if process.alive():
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGCONT)
+
+
+def _set_affinity(pid: str, start: str, cores: str) -> None:
+    process = ProcessId(int(pid), int(start))
+    if process.alive():
+        bind(process, set(map(int, cores.split(","))))
+
+
+def _set_clock(offset_ns: str) -> None:
+    set_offset(int(offset_ns))
 
 
 def undo_kinds() -> dict[str, Callable[..., None]]:
@@ -81,6 +114,13 @@ def undo_kinds() -> dict[str, Callable[..., None]]:
         "delete-loss-table": delete_loss_table,
         "receive-steering": set_receive_steering,
         "end-loss": _end_loss,
+        "end-stall": _end_stall,
+        "continue-process": _continue_process,
+        "set-affinity": _set_affinity,
+        "unlimit-rate": unlimit_rate,
+        "forget-tracked": forget_tracked,
+        "raise-link": raise_link,
+        "set-clock": _set_clock,
     }
 
 

@@ -107,10 +107,23 @@ def enter_private_namespace() -> None:
         If this system does not let its users have user namespaces.
     """
     libc_call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
+    set_link("lo", True)
+
+
+def set_link(interface: str, up: bool) -> None:
+    """Set an interface of the calling thread's network namespace up or down.
+
+    Raises
+    ------
+    OSError
+        If there is none of that name, or the right is missing.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        request = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))
+        name = interface.encode()
+        request = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sh14x", name, 0))
         flags = struct.unpack_from("h", request, 16)[0]
-        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+        flags = flags | _IFF_UP if up else flags & ~_IFF_UP
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", name, flags))
 
 
 def join_private_namespace(pid: int) -> None:

@@ -1,4 +1,4 @@
-"""The lab's network namespace, its veth pair, and packet loss between the two: no tool needed."""
+"""The lab's network namespace, its veth pair, and what befalls packets between the two: no tool needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from reveal_core.lab.namespaces import (
     libc_call,
     make_namespace,
     remove_namespace,
+    set_link,
 )
 from reveal_core.lab.place import LabPlace
 
@@ -23,6 +25,8 @@ _CAP_SYS_ADMIN = 21
 _CLONE_NEWNS = 0x00020000
 _MS_REC_PRIVATE = 0x4000 | 0x40000
 _DETACH = 2
+TRACKED_COUNT = Path("/proc/sys/net/netfilter/nf_conntrack_count")
+FORGET_S, FORGET_STEP_S, FORGET_LOOKS = 5.0, 0.15, 2
 
 
 def why_no_namespaces() -> str:
@@ -109,6 +113,99 @@ def delete_loss_table(namespace: str, table: str) -> None:
     except OSError as error:
         if error.errno != errno.ENOENT:
             raise
+
+
+def limit_rate(namespace: str, interface: str, rate: int, burst: int, limit: int) -> None:
+    """Let an interface send no faster than a rate, see `reveal_core.lab.netlink.add_rate_limit`.
+
+    Raises
+    ------
+    OSError
+        If the kernel refuses, or has no token bucket filter.
+    """
+    from reveal_core.lab.netlink import add_rate_limit
+
+    in_namespace(namespace, lambda: add_rate_limit(interface, rate, burst, limit))
+
+
+def unlimit_rate(namespace: str, interface: str) -> None:
+    """Take an interface's limit away, if it, its namespace and the limit are there."""
+    from reveal_core.lab.netlink import delete_rate_limit
+
+    if namespace and not (NAMESPACES / namespace).exists():
+        return
+
+    def delete() -> None:
+        if interface not in {name for _, name in socket.if_nameindex()}:
+            return
+        try:
+            delete_rate_limit(interface)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINVAL, errno.ENODEV):
+                raise
+
+    in_namespace(namespace, delete)
+
+
+def raise_link(namespace: str, interface: str) -> None:
+    """Set an interface up, if it and its namespace are there."""
+    if namespace and not (NAMESPACES / namespace).exists():
+        return
+
+    def up() -> None:
+        if interface in {name for _, name in socket.if_nameindex()}:
+            set_link(interface, True)
+
+    in_namespace(namespace, up)
+
+
+def leave_untracked(table: str, interface: str) -> None:
+    """Leave out of tracking what does not go over an interface of the host, by a table of that name.
+
+    Raises
+    ------
+    OSError
+        If the kernel has no nftables, or tracks no connections.
+    """
+    from reveal_core.lab.netlink import add_untracked
+
+    add_untracked(table, interface)
+
+
+def track_connections(table: str) -> None:
+    """Track the host's connections, by a table of that name.
+
+    Raises
+    ------
+    OSError
+        If the kernel has no nftables, or tracks no connections.
+    """
+    from reveal_core.lab.netlink import add_tracking
+
+    add_tracking(table)
+
+
+def tracked_connections() -> int | None:
+    """Return how many connections of the host are tracked; None if the kernel tracks none at all."""
+    try:
+        return int(TRACKED_COUNT.read_text(encoding="ascii"))
+    except OSError:
+        return None
+
+
+def forget_tracked() -> None:
+    """Empty the host's table of tracked connections, whose entries outlast their tracking by days.
+
+    Tracking ends a moment after its rule is gone, so it is looked at until it stays empty.
+    """
+    from reveal_core.lab.netlink import forget_connections
+
+    deadline = time.monotonic() + FORGET_S
+    quiet = 0
+    while quiet < FORGET_LOOKS and time.monotonic() < deadline:
+        forget_connections()
+        time.sleep(FORGET_STEP_S)
+        quiet = 0 if tracked_connections() else quiet + 1
 
 
 def set_receive_steering(namespace: str, interface: str, mask: str) -> None:

@@ -7,6 +7,7 @@ may be driven from a pool of threads.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import selectors
 import signal
@@ -22,6 +23,8 @@ from pathlib import Path
 from types import FrameType
 
 from reveal_core.errors import UnavailableError
+
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,19 @@ def identify(pid: int) -> ProcessId:
     if found is None:
         raise ProcessLookupError(f"there is no process {pid}")
     return ProcessId(pid, found[1])
+
+
+def bind(process: ProcessId, cores: set[int]) -> None:
+    """Let all threads of a process run on some cores only.
+
+    Raises
+    ------
+    OSError
+        If the right is missing, or none of the cores exists.
+    """
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        with suppress(ProcessLookupError):  # a thread that has just ended
+            os.sched_setaffinity(int(task.name), cores)
 
 
 def boot_id() -> str:
@@ -207,6 +223,19 @@ def termination_unwinds() -> Iterator[None]:
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
+
+
+def die_with_parent(parent: int) -> None:
+    """Run in a forked child: let the kernel end it when the thread that forked it ends.
+
+    Parameters
+    ----------
+    parent
+        The process that forked it, which may be gone already.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
 
 
 def leave_with_parent(started: threading.Event, before: Callable[[], None] | None = None) -> None:

@@ -8,11 +8,11 @@ import os
 import shutil
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal
+from typing import IO
 
 from reveal_core.errors import UnavailableError, UsageError
 from reveal_core.lab.cgroups import Cgroup, make_cgroup, why_no_cgroups
@@ -22,79 +22,15 @@ from reveal_core.lab.lossfilter import why_no_filter
 from reveal_core.lab.namespaces import why_no_private_namespace
 from reveal_core.lab.network import make_pair, why_no_namespaces
 from reveal_core.lab.place import LabPlace, lab_place
-from reveal_core.lab.processes import Child, ProcessId, identify, termination_unwinds, wait_ready
-from reveal_core.lab.progress import read_progress
+from reveal_core.lab.processes import Child, identify, termination_unwinds, wait_ready
+from reveal_core.lab.state import Transport
+from reveal_core.lab.state import WorkloadState as WorkloadState
+from reveal_core.lab.state import find_workload as find_workload
+from reveal_core.lab.variants import DEFAULT_VARIANT, VARIANTS
 
-Transport = Literal["namespaces", "loopback"]
 NEEDED_BYTES = 400 << 20
 """Free space that the workload's files need, with something to spare."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-
-
-@dataclass(frozen=True)
-class WorkloadState:
-    """A running workload, as its state file describes it to whoever wants to inject faults into it.
-
-    Attributes
-    ----------
-    owner, ranks
-        Processes that run it.
-    files
-        Scratch directory that it reads and writes.
-    run_dir
-        Directory of progress files and control sockets.
-    transport, reason
-        How the ranks talk, and why not through namespaces.
-    namespace, links
-        Name of rank 1's network namespace and of the veth pair's ends; empty on loopback.
-    job, neighbour
-        Names of the job's cgroup and of its neighbours'; empty without the right to make any.
-    started
-        When, ISO 8601 in UTC.
-    """
-
-    owner: ProcessId
-    ranks: tuple[ProcessId, ...]
-    files: Path
-    run_dir: Path
-    transport: Transport
-    reason: str
-    namespace: str
-    links: tuple[str, ...]
-    addresses: tuple[str, ...]
-    job: str
-    neighbour: str
-    started: str
-
-    def steps(self) -> int:
-        """Return the steps finished so far: training steps and evaluation batches of rank 0."""
-        return read_progress(self.run_dir / "progress-0")[0]
-
-
-def find_workload(state_dir: Path | None = None) -> WorkloadState | None:
-    """Return the workload that runs on this machine, or None.
-
-    Parameters
-    ----------
-    state_dir
-        The lab's state directory; the default one if not given.
-    """
-    try:
-        data = json.loads(lab_place(state_dir).state_file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    state = WorkloadState(
-        **{
-            **data,
-            "owner": ProcessId(**data["owner"]),
-            "ranks": tuple(ProcessId(**rank) for rank in data["ranks"]),
-            "files": Path(data["files"]),
-            "run_dir": Path(data["run_dir"]),
-            "links": tuple(data["links"]),
-            "addresses": tuple(data["addresses"]),
-        }
-    )
-    return state if all(rank.alive() for rank in state.ranks) else None
 
 
 class Workload:
@@ -102,16 +38,18 @@ class Workload:
 
     Each rank reads mini-batches from disk, trains a small network on one core, and exchanges gradients with
     the other at every step. Rank 0 writes a checkpoint with fsync about every 8 s, and about every 15 s both
-    evaluate for some 2 s. Rank 1 runs in a network namespace of its own where that is possible, and both in a
-    cgroup of their own.
+    evaluate for some 2 s. Other variants write more, or answer requests that come in bursts.
+    Rank 1 runs in a network namespace of its own where that is possible, and both in a cgroup of their own.
 
     Parameters
     ----------
     directory
-        Where a scratch directory for about 150 MB of files is made; it must be on the disk that faults are to
+        Where a scratch directory for up to 200 MB of files is made; it must be on the disk that faults are to
         hit.
     seed
         Seed of data, weights and jitter.
+    variant
+        What the job is like, one of `reveal_core.lab.variants.VARIANTS`.
     namespaces
         True: a network namespace or an error; False: loopback; None: whichever is possible.
     state_dir
@@ -119,10 +57,17 @@ class Workload:
     """
 
     def __init__(
-        self, directory: Path, *, seed: int = 0, namespaces: bool | None = None, state_dir: Path | None = None
+        self,
+        directory: Path,
+        *,
+        seed: int = 0,
+        variant: str = DEFAULT_VARIANT,
+        namespaces: bool | None = None,
+        state_dir: Path | None = None,
     ) -> None:
         self.directory = Path(directory)
         self.seed = seed
+        self.variant = variant
         self.namespaces = namespaces
         self.transport: Transport = "loopback"
         self.reason = ""
@@ -153,12 +98,17 @@ class Workload:
         Raises
         ------
         UsageError
-            If the directory does not exist.
+            If the directory or the variant does not exist.
         UnavailableError
             If a workload runs already, space or a right is missing, or a rank does not start.
         """
         if not self.directory.is_dir():
             raise UsageError(f"{self.directory} is no directory")
+        names = [variant.name for variant in VARIANTS]
+        if self.variant not in names:
+            raise UsageError(
+                f"there is no variant {self.variant!r} of the workload; there are {', '.join(names)}"
+            )
         free = shutil.disk_usage(self.directory).free
         if free < NEEDED_BYTES:
             raise UnavailableError(
@@ -200,6 +150,7 @@ class Workload:
                 "--seed",
                 str(self.seed),
             ]
+            arguments += ["--variant", self.variant]
             arguments += ["--host", host, *(["--netns", place.name] if apart and rank == 1 else [])]
             if self._private:
                 arguments += ["--private", str(self._ranks[0].id.pid if rank else os.getpid())]
@@ -225,6 +176,7 @@ class Workload:
             job=job.name if job is not None else "",
             neighbour=neighbour.name if neighbour is not None else "",
             started=datetime.now(UTC).isoformat(),
+            variant=self.variant,
         )
         journal.add(UndoAction("remove-file", (str(place.state_file),), f"removed {place.state_file}"))
         partial = place.state_file.with_suffix(".new")

@@ -124,3 +124,45 @@ def run_unprivileged(script: str, home: Path) -> subprocess.CompletedProcess[str
     return subprocess.run(
         command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
     )
+
+
+def competitors(kind: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if b"reveal_core.lab.competitor" in words and kind.encode() in words:
+                found.append(int(folder.name))
+    return found
+
+
+def load_processes() -> int:
+    """Return how many competing processes are running or ready to run."""
+    count = 0
+    for pid in competitors("spin"):
+        try:
+            count += Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "R"
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return count
+
+
+def competitor_seconds(kind: str) -> float:
+    total = 0
+    for pid in competitors(kind):
+        try:
+            total += int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+INJECTOR = """
+import sys
+from pathlib import Path
+from reveal_core.lab.faults import inject
+inject(sys.argv[1], duration_s=60, state_dir=Path(sys.argv[2]))
+"""

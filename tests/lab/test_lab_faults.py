@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -12,12 +11,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_parts import REPOSITORY, cpu_time, inject_until, needs_root, protocol_counter, until, vmstat
+from fault_effects import ANYWHERE, EFFECTS, kernel_settings, stopped
+from lab_parts import (
+    INJECTOR,
+    REPOSITORY,
+    competitor_seconds,
+    cpu_time,
+    inject_until,
+    load_processes,
+    needs_root,
+    protocol_counter,
+    until,
+    vmstat,
+)
 
-from reveal_core.channels import SUBSYSTEMS
-from reveal_core.errors import UnavailableError, UsageError
+from reveal_core.errors import UnavailableError
 from reveal_core.lab.cgroups import find_cgroup
-from reveal_core.lab.faults import FAULTS, demo_faults, inject, list_faults
+from reveal_core.lab.faults import inject, list_faults
 from reveal_core.lab.journal import clean_up
 from reveal_core.lab.namespaces import in_namespace
 from reveal_core.lab.netlink import add_drop_rule, delete_table
@@ -32,7 +42,6 @@ from reveal_core.lab.place import lab_place
 from reveal_core.lab.workload import Workload, WorkloadState
 
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
-ANYWHERE = ("cpu-contention", "page-fault-storm", "memory-bandwidth-contention", "writeback-storm")
 
 
 @pytest.fixture(scope="module")
@@ -60,40 +69,6 @@ def directory(state: WorkloadState) -> Path:
     return state.run_dir.parent
 
 
-def test_the_list_is_whole() -> None:
-    faults = list_faults()
-    assert len({fault.name for fault in faults}) == len(faults) >= 9
-    for fault in faults:
-        assert fault.subsystem in SUBSYSTEMS
-        assert fault.causes
-        assert bool(fault.reason) != fault.available
-        assert set(fault.same_signals) <= {other.name for other in FAULTS}
-
-
-def test_the_demo_has_three_faults_of_different_subsystems() -> None:
-    subsystem = {fault.name: fault.subsystem for fault in list_faults() if fault.available}
-    names = demo_faults(3)
-    assert len(names) == 3
-    assert len({subsystem[name] for name in names}) == 3
-    assert demo_faults(100)[:3] == names
-    assert sorted(demo_faults(100)) == sorted(subsystem)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"name": "no-such", "duration_s": 1.0}, "there are cpu-quota, packet-loss"),
-        ({"name": "cpu-contention", "duration_s": 0.0}, "cannot last"),
-        ({"name": "cpu-contention", "duration_s": float("inf")}, "cannot last"),
-        ({"name": "cpu-contention", "duration_s": 1.0, "intensity": -1.0}, "intensity"),
-    ],
-)
-def test_wrong_usage_is_one_line(arguments: dict, words: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=words) as caught:
-        inject(**arguments, state_dir=tmp_path / "state")
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("name", ANYWHERE)
 def test_competitors_take_effect(name: str, state: WorkloadState) -> None:
     effects = {
@@ -114,38 +89,19 @@ def test_competitors_take_effect(name: str, state: WorkloadState) -> None:
         assert group.file("cpu", "cgroup.procs", "cgroup.procs").read_text() == ""
 
 
-def competitors(kind: str) -> list[int]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if b"reveal_core.lab.competitor" in words and kind.encode() in words:
-                found.append(int(folder.name))
-    return found
-
-
-def load_processes() -> int:
-    """Return how many competing processes are running or ready to run."""
-    count = 0
-    for pid in competitors("spin"):
-        try:
-            count += Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "R"
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return count
-
-
-def competitor_seconds(kind: str) -> float:
-    total = 0
-    for pid in competitors(kind):
-        try:
-            total += int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return total / os.sysconf("SC_CLK_TCK")
+@pytest.mark.root
+@needs_root
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_fault_shows_and_is_undone(name: str, state: WorkloadState) -> None:
+    reason = {fault.name: fault.reason for fault in list_faults()}[name]
+    if reason:
+        pytest.skip(reason)
+    read, rise = EFFECTS[name]
+    settings, before = kernel_settings(state), read(state)
+    run = inject_until(name, state, directory(state), lambda: read(state) > before + rise, name)
+    assert (run.name, bool(run.how)) == (name, True)
+    assert run.pace is not None
+    until(lambda: kernel_settings(state) == settings, "everything is as before")
 
 
 @pytest.mark.root
@@ -312,38 +268,27 @@ def test_interrupts_gather_on_one_core(state: WorkloadState) -> None:
     assert int(steering.strip().replace(",", ""), 16) == 0
 
 
-INJECTOR = """
-import sys
-from pathlib import Path
-from reveal_core.lab.faults import inject
-inject(sys.argv[1], duration_s=60, state_dir=Path(sys.argv[2]))
-"""
+def test_a_process_that_a_killed_injector_stopped_goes_on(state: WorkloadState) -> None:
+    arguments = ["straggler-process", str(directory(state))]
+    with subprocess.Popen([sys.executable, "-c", INJECTOR, *arguments], cwd=REPOSITORY) as injector:
+        until(lambda: stopped(state) == 1, "the rank is stopped")
+        injector.kill()
+        injector.wait()
+    assert any("go on" in line for line in clean_up(directory(state)))
+    until(lambda: stopped(state) == 0, "the rank goes on")
 
 
 @pytest.mark.root
 @needs_root
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_injector_is_undone(tmp_path: Path, number: signal.Signals) -> None:
-    before = int(HUGE_PAGES.read_text())
-    command = [sys.executable, "-c", INJECTOR, "huge-pages-reserved", str(tmp_path / "state")]
-    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL) as injector:
-        until(lambda: int(HUGE_PAGES.read_text()) > before, "huge pages")
-        with pytest.raises(UnavailableError, match="another fault"):
-            inject("cpu-contention", duration_s=1, state_dir=tmp_path / "state")
-        injector.send_signal(number)
-        injector.wait()
-    undone = clean_up(tmp_path / "state")
-    assert (f"restored {HUGE_PAGES} to {before}" in undone) == (number == signal.SIGKILL)
-    assert int(HUGE_PAGES.read_text()) == before
-
-
-def test_competitors_of_a_killed_injector_leave(tmp_path: Path) -> None:
-    before = set(competitors("spin"))
-    command = [sys.executable, "-c", INJECTOR, "cpu-contention", str(tmp_path / "state")]
-    with subprocess.Popen(command, cwd=REPOSITORY) as injector:
-        until(lambda: len(set(competitors("spin")) - before) > len(os.sched_getaffinity(0)), "competitors")
-        injector.kill()
-        injector.wait()
-    until(lambda: set(competitors("spin")) <= before, "the competitors are gone")
-    assert any("competitor spin" in line or "reveal-fault" in line for line in clean_up(tmp_path / "state"))
-    assert not list((tmp_path / "state/journal").iterdir())
+def test_links_and_tables_of_a_killed_injector_are_undone(state: WorkloadState) -> None:
+    before = kernel_settings(state)
+    for name, words in (("bandwidth-cap", "took the limit"), ("conntrack-overflow", "forgot the tracked")):
+        command = [sys.executable, "-c", INJECTOR, name, str(directory(state))]
+        with subprocess.Popen(command, cwd=REPOSITORY) as injector:
+            read, rise = EFFECTS[name]
+            start = read(state)
+            until(lambda read=read, rise=rise, start=start: read(state) > start + rise, name)
+            injector.kill()
+            injector.wait()
+        assert any(words in line for line in clean_up(directory(state)))
+        until(lambda: kernel_settings(state) == before, "everything is as before")

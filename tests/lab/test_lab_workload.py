@@ -117,6 +117,22 @@ def test_a_fault_that_needs_it_says_so_when_there_is_none(tmp_path: Path) -> Non
         inject("packet-loss", duration_s=1, state_dir=tmp_path / "state")
 
 
+@pytest.mark.parametrize("variant", ["checkpoints", "inference"])
+def test_other_variants_make_progress(tmp_path: Path, variant: str) -> None:
+    state_dir = tmp_path / "state"
+    with Workload(tmp_path, variant=variant, namespaces=False, state_dir=state_dir) as workload:
+        until(lambda: workload.steps() > 5, "six steps")
+        state = find_workload(state_dir)
+        assert state is not None
+        assert state.variant == variant
+        if variant == "inference":
+            until(lambda: state.progress().idle_s > 0.1, "time in which nobody asks")
+        else:
+            until(lambda: state.progress().phase == "checkpoint", "a checkpoint")
+            assert state.progress().idle_s == 0
+        assert workload.running
+
+
 OWNER = """
 import sys, time
 from pathlib import Path

@@ -9,113 +9,45 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reveal_core.errors import UnavailableError, UsageError
-from reveal_core.lab.cgroups import why_no_cgroups
-from reveal_core.lab.faults.base import Fault, FaultInfo, FaultRun, Injection, always
-from reveal_core.lab.faults.cpu import contend, limit_quota
-from reveal_core.lab.faults.memory import (
-    contend_bandwidth,
-    press_cgroup,
-    reserve_huge_pages,
-    storm_faults,
-    why_no_huge_pages,
-)
-from reveal_core.lab.faults.network import gather_interrupts, lose_packets, why_no_imbalance, why_no_loss
-from reveal_core.lab.faults.storage import scratch_parent, storm_writeback
+from reveal_core.lab.faults import cpu, memory, network, storage, traffic
+from reveal_core.lab.faults.base import Fault, FaultInfo, FaultRun, Injection
+from reveal_core.lab.faults.storage import scratch_parent
 from reveal_core.lab.journal import UndoAction, UndoJournal, clean_up
 from reveal_core.lab.place import lab_place
 from reveal_core.lab.processes import termination_unwinds
+from reveal_core.lab.progress import Progress, pace
 from reveal_core.lab.workload import WorkloadState, find_workload, take_lock
 
 FAULTS: tuple[Fault, ...] = (
-    Fault(
-        "cpu-quota",
-        "cpu",
-        "CPU quota on the job",
-        "The job's cgroup gets a CFS quota well below what it wants.",
-        ("cpu-quota",),
-        why_no_cgroups,
-        limit_quota,
-        needs_workload=True,
-    ),
-    Fault(
-        "packet-loss",
-        "network",
-        "Packets lost between the ranks",
-        "Packets are dropped at random: by nftables between namespaces, else by socket filters.",
-        ("packet-loss",),
-        why_no_loss,
-        lose_packets,
-        tools="none; nftables is spoken to over netlink",
-        needs_workload=True,
-    ),
-    Fault(
-        "page-fault-storm",
-        "memory",
-        "Storm of page faults",
-        "Processes map, touch and give back memory without end.",
-        ("page-fault-storm",),
-        always,
-        storm_faults,
-    ),
-    Fault(
-        "writeback-storm",
-        "storage",
-        "Storm of writeback",
-        "Another process writes large files through the page cache and pushes them to the disk.",
-        ("writeback-storm",),
-        always,
-        storm_writeback,
-    ),
-    Fault(
-        "cpu-contention",
-        "cpu",
-        "Competitors for the CPU",
-        "Busy processes outside the job, twice as many as there are cores.",
-        ("cpu-contention",),
-        always,
-        contend,
-        same_signals=("memory-bandwidth-contention",),
-    ),
-    Fault(
-        "cgroup-memory-pressure",
-        "memory",
-        "Memory limit of a cgroup reached",
-        "The job's cgroup is limited to little more than what it cannot give up, and reads far more.",
-        ("cgroup-memory-pressure",),
-        why_no_cgroups,
-        press_cgroup,
-    ),
-    Fault(
-        "memory-bandwidth-contention",
-        "memory",
-        "Competitors for memory bandwidth",
-        "Processes copy large arrays. Without hardware counters this looks like competitors for the CPU.",
-        ("memory-bandwidth-contention", "cpu-contention"),
-        always,
-        contend_bandwidth,
-        same_signals=("cpu-contention",),
-    ),
-    Fault(
-        "huge-pages-reserved",
-        "memory",
-        "Huge pages set aside",
-        "vm.nr_hugepages takes 1 GiB out of use.",
-        ("huge-pages-reserved",),
-        why_no_huge_pages,
-        reserve_huge_pages,
-    ),
-    Fault(
-        "interrupts-on-one-core",
-        "cpu",
-        "Interrupts forced onto one core",
-        "All interrupts that can move and received packets go to core 0, under many small packets.",
-        ("interrupt-imbalance",),
-        why_no_imbalance,
-        gather_interrupts,
-        needs_workload=True,
-    ),
+    cpu.CPU_QUOTA,
+    network.PACKET_LOSS,
+    memory.PAGE_FAULT_STORM,
+    storage.WRITEBACK_STORM,
+    cpu.CPU_CONTENTION,
+    memory.CGROUP_PRESSURE,
+    memory.BANDWIDTH,
+    memory.HUGE_PAGES_RESERVED,
+    traffic.INTERRUPTS,
+    storage.SLOW_READS,
+    storage.DISK_SATURATION,
+    storage.SYNC_WRITES,
+    storage.LOADER_STALL,
+    cpu.PROCESS_STORM,
+    cpu.SWITCH_STORM,
+    cpu.STRAGGLER,
+    cpu.CROWDED,
+    memory.NEIGHBOUR_RECLAIM,
+    memory.MEMORY_LEAK,
+    memory.COMPACTION,
+    network.BANDWIDTH_CAP,
+    network.LINK_FLAP,
+    traffic.PACKET_STORM,
+    traffic.SOCKET_EXHAUSTION,
+    traffic.LISTEN_OVERFLOW,
+    traffic.CONNTRACK_OVERFLOW,
+    cpu.CLOCK_STEP,
 )
-"""Every fault, the one that shows most first."""
+"""Every fault; of each subsystem the one that shows most first."""
 
 
 def list_faults() -> list[FaultInfo]:
@@ -125,14 +57,14 @@ def list_faults() -> list[FaultInfo]:
 
 def demo_faults(count: int = 3) -> list[str]:
     """Return names of faults to show: available here, the strongest first, of different subsystems as far as
-    they go.
+    they go; none that is only injected by name.
 
     Parameters
     ----------
     count
         How many.
     """
-    possible = [info for info in list_faults() if info.available]
+    possible = [info for info in list_faults() if info.available and not info.by_name]
     seen: set[str] = set()
     first: list[str] = []
     later: list[str] = []
@@ -218,14 +150,31 @@ def inject(
             except OSError as error:
                 raise UnavailableError(f"{name} could not be injected: {error}") from None
             onset = datetime.now(UTC)
+            began = _look(target)
             _wait(duration_s, stop)
+            ended = _look(target)
+            for child in injection.children:
+                if child.process.poll() is not None:
+                    raise UnavailableError(f"{name} ended early: {child.last_words()}")
         finally:
             try:
                 for child in injection.children:
                     child.stop()
             finally:
                 journal.undo()
-        return FaultRun(name, onset, datetime.now(UTC), how)
+        end = datetime.now(UTC)
+        rate = pace(began[1], ended[1], ended[0] - began[0]) if began and ended else None
+        return FaultRun(name, onset, end, how, rate)
+
+
+def _look(workload: WorkloadState | None) -> tuple[float, Progress] | None:
+    """Return a time of a clock that does not step, and how far the workload was then."""
+    if workload is None:
+        return None
+    try:
+        return time.monotonic(), workload.progress()
+    except FileNotFoundError:  # it has ended
+        return None
 
 
 def _wait(seconds: float, stop: threading.Event | None) -> None:

@@ -13,7 +13,7 @@ from reveal_core.lab.cgroups import Cgroup, find_cgroup
 from reveal_core.lab.journal import UndoAction, UndoJournal
 from reveal_core.lab.place import LabPlace
 from reveal_core.lab.processes import Child, wait_ready
-from reveal_core.lab.workload import WorkloadState
+from reveal_core.lab.state import WorkloadState
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class FaultInfo:
         What it is done with.
     needs_workload
         Whether it can only be injected while a workload runs.
+    intensity
+        What the intensity scales.
+    by_name
+        Whether it is only injected when somebody asks for it by name: it touches the whole machine.
     """
 
     name: str
@@ -46,6 +50,8 @@ class FaultInfo:
     same_signals: tuple[str, ...]
     tools: str
     needs_workload: bool
+    intensity: str = ""
+    by_name: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,12 +66,16 @@ class FaultRun:
         When it took effect and when it was undone, UTC.
     how
         What was done, with its figures.
+    pace
+        Steps a second of the workload while it was on, see `reveal_core.lab.progress.pace`; None without a
+        workload.
     """
 
     name: str
     onset: datetime
     end: datetime
     how: str
+    pace: float | None = None
 
 
 @dataclass
@@ -161,6 +171,32 @@ class Injection:
         wait_ready([child])
         return child
 
+    def compete(self, kind: str, *options: str, copies: int = 1) -> None:
+        """Start competitors at once, beside the job and with the weight of so many ordinary processes.
+
+        Parameters
+        ----------
+        kind, *options, copies
+            As `prepare` takes them.
+        """
+        neighbour = self.neighbour()
+        if neighbour is not None:
+            self.set_share(neighbour, copies)
+        self.prepare(kind, *options, copies=copies, cgroup=neighbour).go()
+
+    def namespace(self) -> str:
+        """Return the network namespace of the job's second rank.
+
+        Raises
+        ------
+        UnavailableError
+            If no workload runs, or its ranks talk over loopback.
+        """
+        workload = self.need_workload()
+        if workload.transport != "namespaces":
+            raise UnavailableError("this fault needs a workload with a network namespace of its own")
+        return workload.namespace
+
     def set_share(self, group: Cgroup, tasks: int) -> None:
         """Give a cgroup the CPU weight of so many ordinary processes; by itself it weighs as much as one."""
         if group.version == 1:
@@ -179,6 +215,8 @@ class Fault:
         Returns in one line why this machine or user cannot inject it, or ``""``.
     begin
         Makes it take effect, with every undo action noted in the journal first; returns what it did in words.
+    intensity
+        What the intensity scales.
     """
 
     name: str
@@ -188,9 +226,11 @@ class Fault:
     causes: tuple[str, ...]
     why_not: Callable[[], str]
     begin: Callable[[Injection], str]
+    intensity: str
     same_signals: tuple[str, ...] = ()
     tools: str = "none"
     needs_workload: bool = False
+    by_name: bool = False
 
     def info(self) -> FaultInfo:
         """Return the fault as a line of a list, checked against this machine."""
@@ -206,6 +246,8 @@ class Fault:
             self.same_signals,
             self.tools,
             self.needs_workload,
+            self.intensity,
+            self.by_name,
         )
 
 

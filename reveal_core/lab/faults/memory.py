@@ -1,27 +1,30 @@
-"""Faults of memory: page faults, pressure in a cgroup, huge pages set aside, bandwidth."""
+"""Faults of memory: page faults, pressure in a cgroup, huge pages set aside, bandwidth, leaks, compaction."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from reveal_core.errors import UnavailableError
-from reveal_core.lab.cgroups import Cgroup, make_cgroup
-from reveal_core.lab.faults.base import Injection, cores, needs_root
+from reveal_core.lab.cgroups import Cgroup, make_cgroup, why_no_cgroups
+from reveal_core.lab.faults.base import Fault, Injection, always, cores, needs_root
 from reveal_core.lab.journal import UndoAction
 
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+COMPACT = Path("/proc/sys/vm/compact_memory")
 SLACK_BYTES = 32 << 20
 """What the limited cgroup keeps for the page cache beyond what cannot be reclaimed."""
+READ_BYTES = 512 << 20
 HUGE_BYTES = 1 << 30
+LEAK_RATE, MOST_LEAKED = 64 << 20, 4 << 30
+"""Bytes a second, and bytes in all."""
+COMPACTIONS = 4.0
+"""A second."""
 
 
 def storm_faults(injection: Injection) -> str:
     """Map, touch and give back memory without end."""
     count = max(1, round(cores() / 2 * injection.intensity))
-    neighbour = injection.neighbour()
-    if neighbour is not None:
-        injection.set_share(neighbour, count)
-    injection.prepare("touch", copies=count, cgroup=neighbour).go()
+    injection.compete("touch", copies=count)
     return f"{count} processes that touch and give back 64 MiB in a loop"
 
 
@@ -32,19 +35,31 @@ def press_cgroup(injection: Injection) -> str:
     go without the disk.
     """
     if injection.workload is not None and injection.workload.job:
-        group = injection.job()
-    else:
-        name = f"{injection.place.name}/pressed"
-        injection.journal.add(UndoAction("remove-cgroup", (name,), f"removed the cgroup {name}"))
-        group = make_cgroup(name)
-    span = 512 << 20
+        return _press(injection, injection.job())
+    name = f"{injection.place.name}/pressed"
+    injection.journal.add(UndoAction("remove-cgroup", (name,), f"removed the cgroup {name}"))
+    return _press(injection, make_cgroup(name))
+
+
+def press_neighbour(injection: Injection) -> str:
+    """Do to the job's neighbour what `press_cgroup` does to the job, which is not touched itself."""
+    group = injection.neighbour()
+    if group is None:
+        raise UnavailableError(
+            "this fault needs a workload with a cgroup beside it, and it was started without one"
+        )
+    return _press(injection, group)
+
+
+def _press(injection: Injection, group: Cgroup) -> str:
     file = injection.folder / "holes"
-    child = injection.prepare("reread", "--file", str(file), "--bytes", str(span), cgroup=group)
+    child = injection.prepare("reread", "--file", str(file), "--bytes", str(READ_BYTES), cgroup=group)
     limit = _unreclaimable(group) + round(SLACK_BYTES / injection.intensity)
     path = group.file("memory", "memory.limit_in_bytes", "memory.max")
     injection.journal.change_file(path, str(limit))
     child.go()
-    return f"a limit of {limit >> 20} MiB on {group.name}, where a process reads {span >> 20} MiB in a loop"
+    span = READ_BYTES >> 20
+    return f"a limit of {limit >> 20} MiB on {group.name}, where a process reads {span} MiB in a loop"
 
 
 def _unreclaimable(group: Cgroup) -> int:
@@ -89,8 +104,103 @@ def _meminfo() -> dict[str, int]:
 def contend_bandwidth(injection: Injection) -> str:
     """Copy arrays far larger than the caches, one process for each core."""
     count = max(1, round(cores() * injection.intensity))
-    neighbour = injection.neighbour()
-    if neighbour is not None:
-        injection.set_share(neighbour, count)
-    injection.prepare("stream", copies=count, cgroup=neighbour).go()
+    injection.compete("stream", copies=count)
     return f"{count} processes that copy 64 MiB arrays"
+
+
+def leak_memory(injection: Injection) -> str:
+    """Have a process beside the job take memory and never give it back, up to a bound."""
+    bound = min(MOST_LEAKED, _meminfo()["MemAvailable"] // 4)
+    rate = min(LEAK_RATE * injection.intensity, bound / injection.duration_s)
+    injection.compete("leak", "--bytes", str(bound), "--rate", str(rate))
+    return f"a process that takes {rate / 2**20:.0f} MiB more each second, at most {bound >> 20} MiB"
+
+
+def why_no_compaction() -> str:
+    """Return why memory cannot be compacted, or ``""``."""
+    if not COMPACT.exists():
+        return "the kernel has no compaction"
+    return needs_root()
+
+
+def compact_memory(injection: Injection) -> str:
+    """Scatter memory and have the kernel move pages together, several times a second."""
+    rate = COMPACTIONS * injection.intensity
+    injection.compete("compact", "--rate", str(rate))
+    return f"memory compacted up to {rate:g} times a second"
+
+
+PAGE_FAULT_STORM = Fault(
+    "page-fault-storm",
+    "memory",
+    "Storm of page faults",
+    "Processes map, touch and give back memory without end.",
+    ("page-fault-storm",),
+    always,
+    storm_faults,
+    "multiplies the number of processes, one for two cores",
+    same_signals=("memory-leak",),
+)
+CGROUP_PRESSURE = Fault(
+    "cgroup-memory-pressure",
+    "memory",
+    "Memory limit of a cgroup reached",
+    "The job's cgroup is limited to little more than what it cannot give up, and reads far more.",
+    ("cgroup-memory-pressure",),
+    why_no_cgroups,
+    press_cgroup,
+    "divides the 32 MiB that are left for the page cache",
+)
+NEIGHBOUR_RECLAIM = Fault(
+    "neighbour-reclaim",
+    "memory",
+    "A neighbour at its memory limit",
+    "A cgroup beside the job is at its memory limit, so that the kernel reclaims its pages without end.",
+    ("cgroup-memory-pressure",),
+    why_no_cgroups,
+    press_neighbour,
+    "divides the 32 MiB that are left for the page cache",
+    needs_workload=True,
+)
+BANDWIDTH = Fault(
+    "memory-bandwidth-contention",
+    "memory",
+    "Competitors for memory bandwidth",
+    "Processes copy large arrays. Without hardware counters this looks like competitors for the CPU.",
+    ("memory-bandwidth-contention", "cpu-contention"),
+    always,
+    contend_bandwidth,
+    "multiplies the number of processes, one for each core",
+    same_signals=("cpu-contention",),
+)
+HUGE_PAGES_RESERVED = Fault(
+    "huge-pages-reserved",
+    "memory",
+    "Huge pages set aside",
+    "vm.nr_hugepages takes 1 GiB out of use.",
+    ("huge-pages-reserved",),
+    why_no_huge_pages,
+    reserve_huge_pages,
+    "multiplies the 1 GiB that is set aside, at most a quarter of what is available",
+)
+MEMORY_LEAK = Fault(
+    "memory-leak",
+    "memory",
+    "A neighbour that leaks memory",
+    "A process beside the job takes 64 MiB more each second and keeps them, up to 4 GiB.",
+    ("memory-leak", "page-fault-storm"),
+    always,
+    leak_memory,
+    "multiplies the rate; the bound stays",
+    same_signals=("page-fault-storm",),
+)
+COMPACTION = Fault(
+    "memory-compaction",
+    "memory",
+    "Memory is compacted",
+    "A process scatters its pages and has the kernel move all memory together, four times a second.",
+    ("memory-compaction",),
+    why_no_compaction,
+    compact_memory,
+    "multiplies how often",
+)

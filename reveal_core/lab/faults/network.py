@@ -1,21 +1,23 @@
-"""Faults of the network: packet loss, and interrupts forced onto one core."""
+"""Faults of the path between the ranks: packets lost, too little bandwidth, a link that comes and goes."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from reveal_core.errors import UnavailableError
 from reveal_core.lab.control import request_loss
-from reveal_core.lab.faults.base import Injection, cores, needs_root
+from reveal_core.lab.faults.base import Fault, Injection
 from reveal_core.lab.journal import UndoAction
 from reveal_core.lab.lossfilter import why_no_filter
 from reveal_core.lab.namespaces import why_no_private_namespace
-from reveal_core.lab.network import add_loss_table, set_receive_steering, why_no_namespaces
+from reveal_core.lab.network import add_loss_table, limit_rate, why_no_namespaces
 
 LOSS = 0.08
 _MOST_LOSS = 0.5
-IRQS = Path("/proc/irq")
-TARGET_CORE = 0
+RATE = 5 << 20
+"""Bytes a second each way; the job wants about 16 MiB."""
+BURST_BYTES, QUEUE_BYTES = 128 << 10, 1 << 20
+"""What may go at once, and what may wait: more than TCP has under way, so that nothing is dropped."""
+DOWN_S, UP_S = 0.5, 2.0
+_MOST_DOWN_S = 2.0
+"""A connection is given up after 5 s without an answer."""
 
 
 def why_no_loss() -> str:
@@ -69,46 +71,64 @@ def lose_by_filter(injection: Injection) -> str:
     return f"{_loss(injection):.0%} of packets dropped both ways, by filters on the ranks' sockets"
 
 
-def why_no_imbalance() -> str:
-    """Return why interrupts cannot be forced onto one core, or ``""``."""
-    if cores() < 2:
-        return "there is a single core"
-    return needs_root()
+def cap_bandwidth(injection: Injection) -> str:
+    """Let both ends of the veth pair send no faster than a rate, by token bucket filters."""
+    namespace = injection.namespace()
+    links = injection.need_workload().links
+    rate = max(1 << 18, round(RATE / injection.intensity))
+    for where, interface in (("", links[0]), (namespace, links[1])):
+        what = f"took the limit of {interface} away"
+        injection.journal.add(UndoAction("unlimit-rate", (where, interface), what))
+        limit_rate(where, interface, rate, BURST_BYTES, QUEUE_BYTES)
+    return f"{rate * 8 / 1e6:.0f} Mbit/s each way between {' and '.join(links)}"
 
 
-def gather_interrupts(injection: Injection) -> str:
-    """Send interrupts and the handling of received packets to core 0, under many small packets."""
-    workload = injection.need_workload()
-    if workload.transport != "namespaces":
-        raise UnavailableError("this fault needs a workload with a network namespace of its own")
-    here, there = workload.addresses
-    neighbour = injection.neighbour()
-    senders = [
-        injection.prepare("packets", "--listen", here, "--send", there, cgroup=neighbour),
-        injection.prepare(
-            "packets", "--listen", there, "--send", here, cgroup=neighbour, netns=workload.namespace
-        ),
-    ]
-    mask = f"{1 << TARGET_CORE:x}"
-    for namespace, interface in (("", workload.links[0]), (workload.namespace, workload.links[1])):
-        what = f"restored receive steering of {interface}"
-        injection.journal.add(UndoAction("receive-steering", (namespace, interface, "0"), what))
-        set_receive_steering(namespace, interface, mask)
-    moved = sum(_move(injection, folder, mask) for folder in sorted(IRQS.iterdir()) if folder.name.isdigit())
-    for sender in senders:
-        sender.go()
-    return f"{moved} interrupts and the packets of {' and '.join(workload.links)} on core {TARGET_CORE}"
+def flap_link(injection: Injection) -> str:
+    """Set the namespace's end of the veth pair down and up, in turns."""
+    namespace = injection.namespace()
+    interface = injection.need_workload().links[1]
+    down = min(DOWN_S * injection.intensity, _MOST_DOWN_S)
+    what = f"set {interface} up"
+    injection.journal.add(UndoAction("raise-link", (namespace, interface), what))
+    options = ("--interface", interface, "--on", str(down), "--off", str(UP_S))
+    injection.prepare("flap", *options, netns=namespace).go()
+    return f"{interface} down for {down:.2f} s, up for {UP_S:g} s, in turns"
 
 
-def _move(injection: Injection, folder: Path, mask: str) -> bool:
-    """Move an interrupt; its present core is restored too, which the mask alone would not do."""
-    allowed = folder / "smp_affinity"
-    try:
-        before = allowed.read_text(encoding="ascii").strip()
-        now = (folder / "effective_affinity").read_text(encoding="ascii").strip()
-        injection.journal.change_file(allowed, mask, restore=before)
-        if now.replace(",", "").strip("0"):
-            injection.journal.change_file(allowed, mask, restore=now)
-    except OSError:
-        return False  # the kernel keeps some where they are
-    return True
+PACKET_LOSS = Fault(
+    "packet-loss",
+    "network",
+    "Packets lost between the ranks",
+    "Packets are dropped at random: by nftables between namespaces, else by socket filters.",
+    ("packet-loss",),
+    why_no_loss,
+    lose_packets,
+    "multiplies the share of 8 % of packets, up to 50 %",
+    same_signals=("link-flap",),
+    tools="none; nftables is spoken to over netlink",
+    needs_workload=True,
+)
+BANDWIDTH_CAP = Fault(
+    "bandwidth-cap",
+    "network",
+    "Too little bandwidth between the ranks",
+    "Token bucket filters let both ends of the veth pair send a third of what the job wants.",
+    ("bandwidth-cap",),
+    why_no_namespaces,
+    cap_bandwidth,
+    "divides the 42 Mbit/s each way",
+    tools="none; the kernel is spoken to over netlink",
+    needs_workload=True,
+)
+LINK_FLAP = Fault(
+    "link-flap",
+    "network",
+    "A link that comes and goes",
+    "The namespace's end of the veth pair is down for half a second and up for two, in turns.",
+    ("link-flap", "packet-loss"),
+    why_no_namespaces,
+    flap_link,
+    "multiplies the half second, up to two",
+    same_signals=("packet-loss",),
+    needs_workload=True,
+)
