@@ -11,41 +11,45 @@ from typing import Any
 from urllib.parse import quote
 
 from reveal_core.errors import UsageError
-from reveal_core.incidents import iso
+from reveal_core.incidents import OPEN, iso
+from reveal_core.report.styles import INDEX_PARTS, style
 from storage.backend import Backend
 from storage.documents import to_json
 from storage.layout import REPORTS, REPORTS_INDEX, REPORTS_LATEST, quote_name, report_folder, unquote_name
 
 _HEADS = re.compile(r'<script type="application/json" id="reports">(.*?)</script>', re.DOTALL)
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 _TEXTS = ("report", "created", "title", "headline", "start", "end")
+MAX_LISTED = 1000
+"""Reports that the list shows; it knows of all of them."""
 
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>Reveal: reports</title>
 <style>
-:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
-body {{ max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; width: 100%; }}
-caption {{ text-align: left; padding-bottom: .5rem; }}
-th, td {{ text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; }}
-th, td {{ border-bottom: 1px solid #8886; }}
-td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
-time {{ white-space: nowrap; }}
+{style}
 </style>
 </head>
 <body>
-<h1>Reports</h1>
-<table>
-<caption>{count}, newest first</caption>
-<thead><tr><th scope="col">Made</th><th scope="col">Report</th><th scope="col">Incidents</th>
-<th scope="col">From</th><th scope="col">To</th></tr></thead>
-<tbody>
+<header><div class="brandline"><span class="brand">Reveal</span></div>
+<h1>Reports</h1></header>
+<main>
+<section><div class="scroll">
+<table class="reports" role="table">
+<caption class="quiet">{count}, newest first</caption>
+<thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">Made</th>
+<th role="columnheader" scope="col">Report</th><th role="columnheader" scope="col" class="r">Incidents</th>
+<th role="columnheader" scope="col">Judged</th></tr></thead>
+<tbody role="rowgroup">
 {rows}
 </tbody>
 </table>
+</div></section>
+</main>
 <script type="application/json" id="reports">{heads}</script>
 </body>
 </html>
@@ -66,12 +70,17 @@ def report_path(backend: Backend, report_id: str) -> str:
 
 
 def report_head(report_id: str, data: Mapping[str, Any]) -> Head:
-    """Return what the list of reports shows of a report: times, title, headline and how many incidents."""
+    """Return what the list of reports shows of one: times, title, headline, incidents, and those still on."""
     head: Head = {name: str(data.get(name) or "") for name in _TEXTS}
     head["report"] = report_id
     incidents = data.get("incidents")
     head["incidents"] = len(incidents) if isinstance(incidents, list | tuple) else None
+    head["open"] = sum(_is_open(i) for i in incidents) if isinstance(incidents, list | tuple) else None
     return head
+
+
+def _is_open(incident: Any) -> bool:
+    return isinstance(incident, dict) and incident.get("state") == OPEN
 
 
 def put_report(backend: Backend, report_id: str, html: str, data: Mapping[str, Any]) -> str:
@@ -146,6 +155,7 @@ def _is_head(head: Any) -> bool:
         isinstance(head, dict)
         and all(isinstance(head.get(name), str) for name in _TEXTS)
         and isinstance(head.get("incidents"), int | None)
+        and isinstance(head.get("open"), int | None)
     )
 
 
@@ -154,20 +164,41 @@ def render_index(heads: list[Head]) -> str:
     ordered = sorted(heads, key=lambda head: (head["created"], head["report"]), reverse=True)
     # "<" must not appear: "</script>" in a headline would end the element.
     data = json.dumps(ordered, ensure_ascii=False).replace("<", "\\u003c")
-    count = "1 report" if len(ordered) == 1 else f"{len(ordered)} reports"
-    return _PAGE.format(count=count, rows="\n".join(map(_row, ordered)), heads=data)
+    count = "1 report" if len(ordered) == 1 else f"{len(ordered):,} reports"
+    if len(ordered) > MAX_LISTED:
+        count += f", of which the {MAX_LISTED:,} newest are listed"
+    rows = "\n".join(map(_row, ordered[:MAX_LISTED]))
+    return _PAGE.format(style=style(*INDEX_PARTS), count=count, rows=rows, heads=data)
 
 
 def _row(head: Head) -> str:
     link = escape(quote(quote_name(head["report"])) + "/index.html")
     label = escape(head["headline"] or head["title"] or head["report"])
-    incidents = "" if head["incidents"] is None else str(head["incidents"])
-    return (
-        f'<tr><td>{_time(head["created"])}</td><td><a href="{link}">{label}</a></td>'
-        f'<td class="number">{incidents}</td>'
-        f"<td>{_time(head['start'])}</td><td>{_time(head['end'])}</td></tr>"
+    incidents, still_open = head["incidents"], head.get("open")
+    told = "–" if incidents is None else str(incidents)
+    if still_open:
+        told += f' <span class="is open">{still_open} open</span>'
+    cells = (
+        ("", _time(head["created"])),
+        ("what", f'<a href="{link}">{label}</a>'),
+        ("number", told),
+        ("", _span(head["start"], head["end"])),
     )
+    row = "".join(f'<td role="cell" class="{name}">{content}</td>' for name, content in cells)
+    return f'<tr role="row" class="{"some" if incidents else "none"}">{row}</tr>'
 
 
-def _time(text: str) -> str:
-    return f'<time datetime="{escape(text)}">{escape(text)}</time>' if text else ""
+def _span(start: str, end: str) -> str:
+    """Return a span of time; the day of its end only where it is another."""
+    if not start or not end:
+        return _time(start or end)
+    return f"{_time(start)} to {_time(end, day=start[:10] != end[:10])}"
+
+
+def _time(text: str, *, day: bool = True) -> str:
+    """Return a time as an element that shows it to the second; text that is no time stays as it is."""
+    if not text:
+        return ""
+    match = _ISO.match(text)
+    shown = " ".join(match.groups() if day else match.groups()[1:]) if match else text
+    return f'<time datetime="{escape(text)}">{escape(shown)}</time>'

@@ -8,8 +8,9 @@ from typing import Any
 
 from reveal_core.evaluate.matching import FaultMatch
 from reveal_core.incidents import Incident
+from reveal_core.report.plot_types import MetricPlot
 from reveal_core.report.plots import MARGIN_S
-from reveal_core.report.types import HostReport, MetricPlot
+from reveal_core.report.types import HostReport
 from reveal_core.report.words import subsystem_name
 
 

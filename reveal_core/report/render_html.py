@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -26,8 +26,21 @@ from reveal_core.formatting import (
     format_time,
     format_value,
 )
+from reveal_core.report.charts import (
+    counts_sentence,
+    subsystem_counts,
+    trend_chart,
+    trend_rows,
+    trend_sentence,
+)
+from reveal_core.report.coverage import FULL, source_summaries
 from reveal_core.report.figures import metric_figure, timeline_figure
+from reveal_core.report.heatmap import ROW
+from reveal_core.report.page import FEW_HOSTS, MAX_MEMBERS, host_phrase, page_of
 from reveal_core.report.render_json import plain
+from reveal_core.report.standing import action_phrase, fleet_sentence, standing
+from reveal_core.report.strips import picture_sentence, strip
+from reveal_core.report.styles import REPORT_PARTS, own_text, style
 from reveal_core.report.svg import metric_drawing, timeline_drawing
 from reveal_core.report.types import HostReport, Report
 from reveal_core.report.words import instance_phrase, metric_title, quantity, subsystem_name
@@ -36,22 +49,34 @@ from reveal_core.report.words import instance_phrase, metric_title, quantity, su
 def render_html(report: Report) -> str:
     """Return a report as a self-contained HTML page.
 
-    Plots are static drawings that Plotly, carried within the page, replaces as they scroll into view. A
-    content security policy lets only the page's own two scripts run and forbids every request.
+    Plots are static drawings that Plotly, carried within the page where there is any plot, replaces as they
+    scroll into view. A content security policy lets only the page's own scripts run and forbids every
+    request.
     """
-    plotly = _plotly_script()
-    script = _own_text("plots.js")
+    shown = page_of(report)
+    script = own_text("page.js")
+    allowed = [script]
+    plotly = ""
+    if shown.has_plots:
+        script += own_text("plots.js")
+        allowed = [script, _plotly_script()]
+        plotly = _packed_plotly()
     page = _environment().get_template("page.html.j2")
     return page.render(
         report=report,
+        shown_page=shown,
+        counts=subsystem_counts(report),
+        many_hosts=len(report.hosts) > 1,
         faults_of=lambda host: _faults_of(report, host),
         found=sum(match.found for match in report.faults),
         numbers={(i.incident.host, i.incident.id): i for i in report.incidents},
+        shared={fleet.id: fleet for fleet in report.fleet},
+        host_of={host.host: host for host in report.hosts},
         days=report.start.date() != report.end.date(),
-        style=Markup(_own_text("style.css")),
-        plotly=Markup(plotly),
+        style=Markup(style(*REPORT_PARTS)),
+        plotly=plotly,
         script=Markup(script),
-        policy=_policy(plotly, script),
+        policy=_policy(*allowed),
     )
 
 
@@ -99,11 +124,26 @@ def _environment() -> Environment:
         "quantity": quantity,
         "channel_name": channel_name,
         "flatten": flatten,
+        "standing": standing,
+        "action_phrase": action_phrase,
+        "fleet_sentence": fleet_sentence,
+        "host_phrase": host_phrase,
+        "strip": strip,
+        "picture_sentence": picture_sentence,
+        "counts_sentence": counts_sentence,
+        "trend_chart": trend_chart,
+        "trend_rows": trend_rows,
+        "trend_sentence": trend_sentence,
+        "source_summaries": source_summaries,
         "timeline_drawing": timeline_drawing,
         "metric_drawing": metric_drawing,
         "timeline_data": lambda host, faults: _data(timeline_figure(host, faults)),
         "metric_data": lambda plot, incident: _data(metric_figure(plot, incident)),
-        "length": lambda incident: (incident.end - incident.start).total_seconds(),
+        "length": lambda span: (span.end - span.start).total_seconds(),
+        "HEAT_ROW": ROW,
+        "FULL": FULL,
+        "FEW_HOSTS": FEW_HOSTS,
+        "MAX_MEMBERS": MAX_MEMBERS,
     }
     return environment
 
@@ -118,14 +158,19 @@ def _data(figure: Mapping[str, Any]) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _own_text(name: str) -> str:
-    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
-
-
 @cache
 def _plotly_script() -> str:
     # A browser reads every line end as \n before it checks the policy's hash.
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
+    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+@cache
+def _packed_plotly() -> str:
+    """Return Plotly's script compressed, in characters of base 64; the page unpacks it for its first plot.
+
+    Far more reports are stored than opened: packed, a page has 2 MB instead of 5.
+    """
+    return base64.b64encode(zlib.compress(_plotly_script().encode(), 9)).decode()
 
 
 def _policy(*scripts: str) -> str:

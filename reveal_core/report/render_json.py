@@ -10,7 +10,8 @@ from typing import Any
 
 from reveal_core.evaluate.matching import FaultMatch
 from reveal_core.incidents import iso
-from reveal_core.report.types import HostReport, IncidentReport, Report
+from reveal_core.report.attention import by_attention
+from reveal_core.report.types import HostReport, IncidentReport, Report, Trend
 
 
 def report_dict(report: Report) -> dict[str, Any]:
@@ -20,6 +21,7 @@ def report_dict(report: Report) -> dict[str, Any]:
     ``hosts`` (their names), ``incidents`` and ``quarantined``. NaN and infinities become null, so the
     document is valid JSON.
     """
+    attention = {shown.number: place for place, shown in enumerate(by_attention(report.incidents), 1)}
     document = {
         "report": report.id,
         "title": report.title,
@@ -31,7 +33,9 @@ def report_dict(report: Report) -> dict[str, Any]:
         "windows": report.windows,
         "coverage": report.coverage,
         "hosts": [host.host for host in report.hosts],
-        "incidents": [_incident(incident) for incident in report.incidents],
+        "incidents": [_incident(shown, attention[shown.number]) for shown in report.incidents],
+        "fleet": [asdict(fleet) for fleet in report.fleet],
+        "trend": _trend(report.trend),
         "quarantined": [name for host in report.hosts for name in host.quarantined],
         "host_details": [_host(host) for host in report.hosts],
         "model_details": dict(vars(report.model)),
@@ -43,14 +47,40 @@ def report_dict(report: Report) -> dict[str, Any]:
     return {key: plain(value) for key, value in document.items()}
 
 
-def _incident(incident: IncidentReport) -> dict[str, Any]:
-    onsets = [asdict(onset) for onset in incident.onsets]
+def _incident(shown: IncidentReport, attention: int) -> dict[str, Any]:
     return {
-        **incident.incident.to_dict(),
-        "number": incident.number,
-        "headline": incident.headline,
-        "detectors_total": incident.detectors,
-        "moved_first": onsets,
+        **shown.incident.to_dict(),
+        "number": shown.number,
+        "attention": attention,
+        "headline": shown.headline,
+        "detectors_total": shown.detectors,
+        "moved_first": [asdict(onset) for onset in shown.onsets],
+        "history": asdict(shown.history) if shown.history else None,
+        "fleet": shown.fleet or None,
+        "levels": [
+            {
+                "metric": plot.metric,
+                "instance": plot.instance,
+                "quantity": plot.quantity,
+                "unit": plot.unit,
+                **asdict(plot.levels),
+            }
+            for plot in shown.plots
+        ],
+        "instances": asdict(shown.picture) if shown.picture else None,
+    }
+
+
+def _trend(trend: Trend | None) -> dict[str, Any] | None:
+    if trend is None:
+        return None
+    days = zip(trend.days, trend.counts, trend.host_days, strict=True)
+    return {
+        "budget": trend.budget,
+        "days": [
+            {"day": day, "incidents": count, "host_days": host_days, "allowed": trend.budget * host_days}
+            for day, count, host_days in days
+        ],
     }
 
 

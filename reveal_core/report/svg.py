@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from reveal_core.evaluate.matching import FaultMatch
 from reveal_core.formatting import format_number
 from reveal_core.incidents import Incident
+from reveal_core.report.plot_types import MetricPlot
 from reveal_core.report.plots import MARGIN_S
-from reveal_core.report.types import HostReport, MetricPlot
+from reveal_core.report.types import HostReport
 from reveal_core.report.words import subsystem_name
 
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
@@ -40,7 +41,6 @@ class Bar:
     width: float
     subsystem: str = ""
     text: str = ""
-    href: str = ""
     name: str = ""
     found: bool = True
 
@@ -100,11 +100,11 @@ def timeline_drawing(host: HostReport, faults: Sequence[FaultMatch]) -> Drawing:
         top=top,
         bottom=bottom,
         path=_path([x(t) for t in host.timeline.times_ms], [_y(r, y, log=True) for r in host.timeline.ratio]),
-        x_ticks=_time_ticks(host.start, host.end, x, 9),
+        x_ticks=time_ticks(host.start, host.end, left, right, 9),
         y_ticks=tuple(Tick(y(math.log10(d)), f"{d:g}×") for d in decades if low <= math.log10(d) <= high),
         spans=_named(
             [
-                _bar(x, i.incident.start, i.incident.end, i.incident.subsystem, str(i.number), f"#{i.anchor}")
+                _bar(x, i.incident.start, i.incident.end, i.incident.subsystem, str(i.number))
                 for i in host.incidents
             ],
             [subsystem_name(i.incident.subsystem) for i in host.incidents],
@@ -140,8 +140,8 @@ def metric_drawing(plot: MetricPlot, incident: Incident) -> Drawing:
         top=top,
         bottom=bottom,
         path=_path([x(t) for t in plot.times_ms], [_y(v, y) for v in plot.values]),
-        x_ticks=_time_ticks(
-            datetime.fromtimestamp(first / 1e3, UTC), datetime.fromtimestamp(last / 1e3, UTC), x, 4
+        x_ticks=time_ticks(
+            datetime.fromtimestamp(first / 1e3, UTC), datetime.fromtimestamp(last / 1e3, UTC), left, right, 4
         ),
         y_ticks=tuple(Tick(y(v), format_number(v)) for v in _nice(y.low, y.high, 3)),
         spans=(_bar(x, incident.start, incident.end, incident.subsystem),),
@@ -153,11 +153,9 @@ def _ms(time: datetime) -> float:
     return time.timestamp() * 1e3
 
 
-def _bar(
-    x: _Scale, start: datetime, end: datetime, subsystem: str = "", text: str = "", href: str = ""
-) -> Bar:
+def _bar(x: _Scale, start: datetime, end: datetime, subsystem: str = "", text: str = "") -> Bar:
     first = x(_ms(start))
-    return Bar(first, round(max(x(_ms(end)) - first, 2.0), 1), subsystem, text, href)
+    return Bar(first, round(max(x(_ms(end)) - first, 2.0), 1), subsystem, text)
 
 
 def _named(bars: Sequence[Bar], names: Sequence[str], right: float) -> tuple[Bar, ...]:
@@ -192,13 +190,25 @@ def _path(xs: Sequence[float], ys: Sequence[float | None]) -> str:
     return "".join(parts)
 
 
-def _time_ticks(start: datetime, end: datetime, x: _Scale, most: int) -> tuple[Tick, ...]:
+def time_ticks(
+    start: datetime, end: datetime, left: float, right: float, most: int, *, room: float | None = None
+) -> tuple[Tick, ...]:
+    """Return marks of a time axis from ``left`` to ``right``, `most` or a few fewer, at round times.
+
+    One whose text would reach beyond ``right`` is left out: nearer than ``room``, or by its text's width in a
+    drawing.
+    """
     first, last = start.timestamp(), end.timestamp()
+    x = _Scale(first, last, left, right)
     step = next((s for s in _STEPS_S if (last - first) / s <= most), math.ceil((last - first) / most))
     times = range(math.ceil(first / step) * step, math.floor(last) + 1, step)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86400 else "%m-%d"
-    ticks = (Tick(x(t * 1e3), datetime.fromtimestamp(t, UTC).strftime(form)) for t in times)
-    return tuple(tick for tick in ticks if tick.at <= x.last - _CHARACTER * len(tick.text) / 3)
+    ticks = (Tick(x(t), datetime.fromtimestamp(t, UTC).strftime(form)) for t in times)
+    return tuple(
+        tick
+        for tick in ticks
+        if tick.at <= right - (_CHARACTER * len(tick.text) / 3 if room is None else room)
+    )
 
 
 def _nice(low: float, high: float, about: int) -> list[float]:

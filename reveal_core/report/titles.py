@@ -1,4 +1,4 @@
-"""Names of metrics as they stand in a sentence, where the catalogue's description does not fit one."""
+"""Names of metrics as they stand in a sentence, and what an instance of a family of metrics is."""
 
 from __future__ import annotations
 
@@ -61,3 +61,41 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "meminfo.Hugetlb": "Memory set aside for huge pages",
     }
 )
+
+NOUNS: Mapping[str, str] = MappingProxyType(
+    {
+        "cpu": "core",
+        "sched": "core",
+        "softirq": "core",
+        "softnet": "core",
+        "cstate": "core",
+        "throttle": "core",
+        "gpu": "GPU",
+        "numa": "node",
+        "hugepages": "node",
+        "edac": "memory module",
+        "net": "interface",
+        "nic": "interface",
+        "link": "interface",
+        "qdisc": "interface",
+        "ib": "port",
+        "tcp": "namespace",
+        "tcpext": "namespace",
+        "udp": "namespace",
+        "ip": "namespace",
+        "ipext": "namespace",
+        "icmp": "namespace",
+        "sockstat": "namespace",
+        "disk": "disk",
+        "nvme": "disk",
+        "scsi": "disk",
+        "md": "array",
+        "fs": "file system",
+        "nfs": "mount",
+        "lustre": "target",
+        "cgroup": "control group",
+        "hwmon": "sensor",
+        "thermal": "sensor",
+    }
+)
+"""What an instance of a family of metrics is."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from reveal_core.evaluate.matching import FaultMatch
-from reveal_core.incidents import Incident
+from reveal_core.incidents import FleetIncident, History, Incident
+from reveal_core.report.plot_types import InstancePicture, MetricPlot, Onset, Timeline
 from reveal_core.scores import Scores
 from reveal_core.telemetry import Series
 
@@ -32,7 +33,9 @@ class HostInput:
     host
         The host's label.
     series
-        Physical values; what lies outside ``start`` to ``end`` only serves plots at the edges.
+        Physical values; what lies outside ``start`` to ``end`` only serves plots at the edges. It may be
+        empty (no rows, and no channels) for a host without incidents, so that a report of a thousand hosts
+        fits into memory: such a host is no peer of others, and what its sources delivered is not counted.
     scores, incidents
         What was found, in any order.
     facts
@@ -81,47 +84,25 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
-class Timeline:
-    """How strange a host's windows were, relative to their threshold: 1 is the threshold.
+class Trend:
+    """Incidents of past days against what the operator allows.
 
-    ``times_ms`` are the middles of windows or of groups of them (ms since 1970, UTC), ``ratio`` the highest
-    score over threshold of each; None where nothing could be scored.
+    Attributes
+    ----------
+    days
+        UTC days in order; the last is the report's own.
+    counts
+        Incidents of each day, over all hosts.
+    host_days
+        Telemetry judged that day, in host-days: 1 is one host over 24 h.
+    budget
+        Incidents per host and day that the operator allows; at most ``budget * host_days`` are a day's share.
     """
 
-    times_ms: tuple[int, ...]
-    ratio: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class MetricPlot:
-    """A channel around an incident, in the unit in which it reads best.
-
-    ``quantity`` says what of the metric is drawn where it is not its plain value (`words.quantity`).
-    ``low`` and ``high`` bound the normal band, in ``unit``; None where it is not known. ``step_ms`` is the
-    distance of points; each is the mean (or the spread) of the samples around it.
-    """
-
-    metric: str
-    instance: str
-    subsystem: str
-    title: str
-    quantity: str
-    unit: str
-    times_ms: tuple[int, ...]
-    values: tuple[float | None, ...]
-    low: float | None
-    high: float | None
-    step_ms: int
-
-
-@dataclass(frozen=True)
-class Onset:
-    """The first signal of a subsystem that left its normal band, seconds from the incident's start."""
-
-    subsystem: str
-    seconds: float
-    metric: str
-    instance: str
+    days: tuple[date, ...]
+    counts: tuple[int, ...]
+    host_days: tuple[float, ...]
+    budget: float
 
 
 @dataclass(frozen=True)
@@ -135,7 +116,7 @@ class IncidentReport:
     anchor
         Its name within a page.
     incident
-        The incident.
+        The incident, with its peers' values filled in.
     headline
         What moved, as a sentence with units.
     detectors
@@ -146,6 +127,12 @@ class IncidentReport:
         Top metrics without samples around it.
     onsets
         What moved first, by subsystem, in order of time.
+    picture
+        Which instance it was; None where no metric that moved has several.
+    history
+        What earlier runs and people say of it; None where nothing is known.
+    fleet
+        Id of the fleet's incident that it is part of; ``""`` where it is none's.
     """
 
     number: int
@@ -156,6 +143,9 @@ class IncidentReport:
     plots: tuple[MetricPlot, ...]
     unplotted: tuple[str, ...]
     onsets: tuple[Onset, ...]
+    picture: InstancePicture | None = None
+    history: History | None = None
+    fleet: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,7 +185,9 @@ class HostReport:
 class Report:
     """A whole report.
 
-    ``faults`` and ``false_incidents`` (ids) are filled only where the lab injected faults.
+    ``faults`` and ``false_incidents`` (ids) are filled only where the lab injected faults. ``fleet`` are the
+    incidents that several hosts share; a member that is not among the report's own incidents is left out
+    wherever members are listed. ``trend`` is None where no past days are known.
     """
 
     id: str
@@ -210,6 +202,8 @@ class Report:
     false_incidents: tuple[str, ...]
     notes: tuple[str, ...]
     command: str
+    fleet: tuple[FleetIncident, ...] = ()
+    trend: Trend | None = None
 
     @property
     def incidents(self) -> tuple[IncidentReport, ...]:

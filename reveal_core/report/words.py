@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import zip_longest
 
 from reveal_core.catalog import load_catalog
 from reveal_core.formatting import counted, format_band, format_range, format_time, format_value
-from reveal_core.incidents import Incident, MetricEvidence
-from reveal_core.report.titles import TITLES
+from reveal_core.incidents import OPEN, FleetIncident, Incident, MetricEvidence
+from reveal_core.report.titles import NOUNS, TITLES
 from reveal_core.report.types import HostReport
 from reveal_core.windows import COVERAGE
 
@@ -31,7 +32,7 @@ def subsystem_name(subsystem: str) -> str:
 def metric_title(metric: str) -> str:
     """Return what a metric is, in words; its name where neither `TITLES` nor the catalogue knows it."""
     if metric.endswith(_CHANGE):
-        return f"Change of {_lower(metric_title(metric.removesuffix(_CHANGE)))}"
+        return f"Change of {lower_first(metric_title(metric.removesuffix(_CHANGE)))}"
     if metric in TITLES:
         return TITLES[metric]
     if metric.startswith(COVERAGE):
@@ -41,6 +42,15 @@ def metric_title(metric: str) -> str:
         return metric
     text = re.split(r"[;:] | \(", entry.description)[0].rstrip(". ")
     return text[0].upper() + text[1:]
+
+
+def instance_noun(metric: str) -> str:
+    """Return what an instance of a metric is: ``core``, ``GPU``, ``disk``; ``instance`` where it has no name.
+
+    >>> instance_noun("cpu.busy"), instance_noun("ib.rate"), instance_noun("irq.device")
+    ('core', 'port', 'instance')
+    """
+    return NOUNS.get(metric.partition(".")[0], "instance")
 
 
 def instance_phrase(metric: str, instance: str) -> str:
@@ -96,14 +106,16 @@ def metric_sentence(metric: MetricEvidence) -> str:
     elif metric.part == "imbalance":
         where = f"{where} above the mean".lstrip()
     title = metric_title(metric.metric)
-    words = [metric.statistic.capitalize(), "of", _lower(title)]
+    words = [metric.statistic.capitalize(), "of", lower_first(title)]
     subject = " ".join(filter(None, [*(words if metric.statistic != "level" else [title]), where]))
     verb = "fell" if metric.direction == "down" else "rose"
     band = format_band(metric.normal_low, metric.normal_high, metric.unit)
     return f"{subject} {verb} to {format_value(metric.value, metric.unit)} (normal {band})"
 
 
-def report_headline(hosts: Sequence[HostReport], start: datetime, end: datetime) -> str:
+def report_headline(
+    hosts: Sequence[HostReport], start: datetime, end: datetime, fleet: Sequence[FleetIncident] = ()
+) -> str:
     """Return what a report says, in one plain sentence."""
     place = f"on {hosts[0].host}" if len(hosts) == 1 else f"on {counted(len(hosts), 'host')}"
     span = format_range(start, end)
@@ -119,23 +131,56 @@ def report_headline(hosts: Sequence[HostReport], start: datetime, end: datetime)
         return f"Nothing unusual {place} from {span}" + (f", {' and '.join(limits)}" if limits else "")
     struck = {i.incident.host for i in incidents}
     if len(hosts) > 1:
-        place = f"on {next(iter(struck))}" if len(struck) == 1 else f"on {len(struck)} of {len(hosts)} hosts"
+        place = (
+            f"on {next(iter(struck))}" if len(struck) == 1 else f"on {len(struck)} of {len(hosts):,} hosts"
+        )
     first = incidents[0].incident
     where = f" on {first.host}" if len(struck) > 1 else ""
     fault = f"{_article(subsystem_name(first.subsystem))} {subsystem_name(first.subsystem)} fault"
     if len(incidents) == 1:
-        cause = f", most likely {_lower(first.causes[0].title)}" if first.causes else ""
-        return f"1 incident {place} at {format_time(first.start, day=True)} UTC: {fault}{cause}"
+        cause = f", most likely {lower_first(first.causes[0].title)}" if first.causes else ""
+        still = ", still open" if first.state == OPEN else ""
+        return f"1 incident {place} at {format_time(first.start, day=True)} UTC: {fault}{cause}{still}"
+    if fleet:
+        widest = max(fleet, key=lambda shared: len(shared.hosts))
+        told = f"{lower_first(widest.title)} on {fleet_place(widest)}"
+    else:
+        told = f"first {fault}{where} at {format_time(first.start)}"
+    still_open = sum(i.incident.state == OPEN for i in incidents)
     return (
-        f"{counted(len(incidents), 'incident')} {place} between {_span_of(incidents_span(hosts))}: "
-        f"first {fault}{where} at {format_time(first.start)}"
+        f"{counted(len(incidents), 'incident')} {place} between {_span_of(incidents_span(hosts))}: {told}"
+        + (f"; {still_open} still open" if still_open else "")
     )
+
+
+def fleet_place(shared: FleetIncident) -> str:
+    """Return where an incident of the fleet is: ``14 hosts of rack-7-*``."""
+    return counted(len(shared.hosts), "host") + (f" of {shared.where}" if shared.where else "")
 
 
 def incidents_span(hosts: Sequence[HostReport]) -> tuple[datetime, datetime]:
     """Return when the first incident begins and the last ends."""
     found = [i.incident for host in hosts for i in host.incidents]
     return min(i.start for i in found), max(i.end for i in found)
+
+
+def lower_first(text: str) -> str:
+    """Return text that can stand within a sentence; an acronym at its beginning stays as it is."""
+    # "CPU quota reached" must not become "cPU quota reached".
+    return text if text[1:2].isupper() or text[1:2] == "/" else text[:1].lower() + text[1:]
+
+
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a key that sorts names as people do.
+
+    >>> sorted(["cpu10", "cpu2", "node-1"], key=natural)
+    ['cpu2', 'cpu10', 'node-1']
+    """
+    words = re.split("[0-9]+", name)
+    # Of numbers without leading zeros the longer is the larger, however long they are.
+    numbers = [part.lstrip("0") for part in re.findall("[0-9]+", name)]
+    pairs = zip_longest(words, numbers, fillvalue="")
+    return tuple(key for word, number in pairs for key in ((0, word), (len(number), number)))
 
 
 def _span_of(span: tuple[datetime, datetime]) -> str:
@@ -148,8 +193,3 @@ def _span_of(span: tuple[datetime, datetime]) -> str:
 
 def _article(noun: str) -> str:
     return "an" if noun[:1].lower() in "aeiou" else "a"
-
-
-def _lower(text: str) -> str:
-    # Leaves acronyms alone: "CPU quota reached" must not become "cPU quota reached".
-    return text if text[1:2].isupper() or text[1:2] == "/" else text[:1].lower() + text[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -142,6 +143,17 @@ class Page:
         while not self.value(condition):
             assert time.monotonic() < until, f"never came true: {condition}"
             time.sleep(0.05)
+
+    def picture(self, height: int) -> bytes:
+        """Return what the page shows of its first pixels, as PNG."""
+        width = self.value("innerWidth")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip)["data"])
+
+    def paper(self) -> bytes:
+        """Return the page as a PDF of A4 pages."""
+        sheet = self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, preferCSSPageSize=True)
+        return base64.b64decode(sheet["data"])
 
     def _seen(self, *methods: str) -> list[dict[str, Any]]:
         events = self.browser.events

@@ -89,7 +89,7 @@ def test_the_page_never_scrolls_sideways(drawn, width):
 def test_names_run_nothing_and_a_foreign_script_is_refused(browser):
     report = build_report("r1", HOSTILE, CREATED, START, END, [host_input(HOSTILE)], MODEL, FAULTS, [HOSTILE])
     html = render_html(report)
-    page = browser.open(html.replace("</footer>", "</footer><script>document.title = 1</script>"))
+    page = browser.open(html.replace("</body>", "<script>document.title = 1</script></body>"))
     page.wait(ALL_DRAWN)
     (refused,) = page.complaints
     assert "Content Security Policy" in refused

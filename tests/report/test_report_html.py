@@ -1,11 +1,14 @@
+import base64
+import hashlib
 import json
 import re
+import zlib
 from dataclasses import replace
 from datetime import timedelta
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
+from page_parser import Page
 from report_samples import (
     CREATED,
     END,
@@ -23,40 +26,6 @@ from reveal_core.report.model import InjectedFault, SourceNote, build_report
 from reveal_core.report.render_html import flatten, render_html
 
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>'
-VOID = {"meta", "link", "br", "img", "input", "hr"}
-
-
-class Page(HTMLParser):
-    """What a page is made of, and whether every element is closed in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.scripts: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag, f"</{tag}> closes another element"
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "script":
-            self.scripts.append(data)
-        elif self.open and self.open[-1] != "style":
-            self.text.append(data)
-
-    def named(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def report(*hosts, injected=FAULTS, notes=NOTES, model=MODEL, title="Demo"):
@@ -87,8 +56,26 @@ def test_nothing_is_loaded_from_anywhere(page):
     assert "unsafe-inline" not in policy.split("style-src")[0]
 
 
-def test_plotly_is_carried_once(page):
-    assert sum("plotly.js v" in script[:200] for script in page.scripts) == 1
+def carried(page):
+    """Return the script that a page carries packed, and how many characters that takes."""
+    packed = [s for s in page.scripts if len(s) > 1_000_000]
+    return [zlib.decompress(base64.b64decode(script)).decode() for script in packed], sum(map(len, packed))
+
+
+def test_plotly_is_carried_once_and_packed(page):
+    (script,), size = carried(page)
+    assert "plotly.js v" in script[:200]
+    assert size < 0.5 * len(script)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in next(m["content"] for m in page.named("meta") if "http-equiv" in m)
+
+
+def test_a_page_without_plots_carries_no_plotly():
+    hosts = [host_input(name, incidents=[]) for name in "abcde"]
+    quiet = Page(render_html(report(*hosts, injected=())))
+    assert carried(quiet) == ([], 0)
+    assert not quiet.named("figure")
+    assert sum("use strict" in script for script in quiet.scripts) == 1
 
 
 def test_headings_do_not_skip_a_level(page):
@@ -195,7 +182,7 @@ def test_fifty_incidents_on_two_hosts():
     crowded = Page(html)
     assert crowded.open == []
     assert len(crowded.named("article")) == 50
-    assert len(html) - sum(len(s) for s in crowded.scripts if "plotly.js v" in s[:200]) < 1_500_000
+    assert len(html) - carried(crowded)[1] < 1_500_000
 
 
 def test_days_are_named_where_a_report_spans_midnight():

@@ -104,7 +104,7 @@ def test_a_pipe_a_tag_or_a_fence_breaks_nothing():
         report(host_input("a|b<script>\nc", incidents=[replace(one, causes=(cause,))]), injected=())
     )
     row = next(line for line in text.split("\n") if line.startswith("| 1 |"))
-    assert len(re.findall(r"(?<!\\)\|", row)) == 8
+    assert len(re.findall(r"(?<!\\)\|", row)) == 9
     assert "<script>" not in text.replace("\\<", "")
     assert "````sh\n```\nrm -rf `pwd`\n````" in text
 

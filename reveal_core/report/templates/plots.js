@@ -3,7 +3,6 @@
 (() => {
   "use strict";
   const root = document.documentElement;
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const coarse = window.matchMedia("(pointer: coarse)").matches;
   const drawn = new Map();
 
@@ -104,17 +103,18 @@
     return { traces, layout };
   }
 
-  // Running Plotly's five megabytes takes a second or more: the page is read meanwhile, so it waits for idle time.
+  // Unpacking and running Plotly's five megabytes takes a second or more: the page is read meanwhile, so it waits for
+  // idle time. A browser that cannot unpack keeps the static drawings.
   const whenIdle = window.requestIdleCallback || ((then) => setTimeout(then, 50));
   let loaded = null;
-  const load = () => (loaded ??= new Promise((done) => {
-    whenIdle(() => {
-      const script = document.createElement("script");
-      script.textContent = document.getElementById("plotly").textContent;
-      document.head.append(script);
-      done();
-    });
-  }));
+  async function unpack() {
+    await new Promise((done) => whenIdle(done));
+    const bytes = Uint8Array.from(atob(document.getElementById("plotly").textContent), (c) => c.charCodeAt(0));
+    const script = document.createElement("script");
+    script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+    document.head.append(script);
+  }
+  const load = () => (loaded ??= unpack());
 
   async function draw(figure) {
     await load();
@@ -148,30 +148,6 @@
       draw(entry.target);
     }
   }, { rootMargin: "300px" });
-  document.querySelectorAll("figure.plot").forEach((figure) => watch.observe(figure));
-
-  const button = document.getElementById("theme");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
-  const name = () => { button.textContent = isDark() ? "Light" : "Dark"; button.setAttribute("aria-label", `Switch to ${button.textContent.toLowerCase()} colours`); };
-  button.hidden = false;
-  name();
-  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; name(); redraw(); });
-  dark.addEventListener("change", () => { name(); redraw(); });
-
-  document.querySelectorAll("button.copy").forEach((copy) => {
-    copy.hidden = false;
-    copy.addEventListener("click", async () => {
-      const code = copy.parentElement.querySelector("code");
-      let done = "Copied";
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-      } catch {
-        getSelection().selectAllChildren(code);
-        done = "Selected";
-      }
-      copy.textContent = done;
-      setTimeout(() => { copy.textContent = "Copy"; }, 2000);
-    });
-  });
-  window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+  if (window.DecompressionStream) document.querySelectorAll("figure.plot").forEach((figure) => watch.observe(figure));
+  root.addEventListener("themechange", redraw);
 })();
