@@ -70,12 +70,11 @@ def test_what_speaks_against_a_cause_lowers_it_and_is_shown(cause):
             assert any(sentence.startswith(term.says) for sentence in beside.against)
 
 
-@pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES)
-def test_without_what_it_requires_a_cause_is_not_named(cause):
-    others = [s for t in cause.terms if not t.required for s in moved([t])]
-    listened = {p for t in cause.terms if t.required for p in t.metrics}
-    others = [s for s in others if not any(fnmatchcase(s.metric, p) for p in listened)]
-    assert match(cause, Signals(others), word) is None
+def test_without_what_it_requires_a_cause_is_not_named():
+    for cause in CAUSES.values():
+        listened = {p for t in cause.terms if t.required for p in t.metrics}
+        others = [s for s in moved(cause.terms) if not any(fnmatchcase(s.metric, p) for p in listened)]
+        assert match(cause, Signals(others), word) is None, cause.id
 
 
 def test_nothing_is_named_when_nothing_moved():
@@ -212,11 +211,15 @@ def test_causes_to_choose_from_may_be_given_and_at_most_so_many_are_returned():
 
 def test_one_metric_alone_never_names_another_subsystem():
     catalog = load_catalog()
+    listened = {pattern for cause in CAUSES.values() for term in cause.terms for pattern in term.metrics}
     for metric in catalog.values():
         name = f"{metric.name}.change" if metric.stock else metric.name
+        if name not in listened:
+            continue
         for excess in (50.0, -50.0):
-            parts = ("mean", "max", "imbalance")
-            found = ranked([signal(name, excess, part, s) for part in parts for s in ("level", "spread")])
+            found = ranked(
+                [signal(name, excess, p, s) for p in ("mean", "imbalance") for s in ("level", "spread")]
+            )
             if found:
                 shares = blend(
                     (SubsystemShare(metric.subsystem, 1.0),), found[0].subsystem, found[0].confidence
