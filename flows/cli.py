@@ -21,6 +21,7 @@ from flows.commands import (
     comparing,
     demo,
     evaluating,
+    importing,
     incidents,
     inspecting,
     lab,
@@ -71,6 +72,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("doctor", inspecting.doctor, "reveal doctor"),
     ("channels", inspecting.channels, "reveal channels --json | jq length"),
     ("collect", collecting.collect, "reveal collect --store ./reveal-data --duration 60s"),
+    ("import", importing.import_command, "reveal import csv telemetry.csv --timezone UTC --host node-17"),
     (
         "features",
         learning.features,
