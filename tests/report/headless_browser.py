@@ -92,6 +92,7 @@ class Browser:
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(f"{domain}.enable")
+        page.call("Emulation.setScrollbarsHidden", hidden=True)
         page.size(width, height)
         page.scheme(scheme)
         page.call("Page.navigate", url=file.as_uri())
@@ -144,10 +145,9 @@ class Page:
             assert time.monotonic() < until, f"never came true: {condition}"
             time.sleep(0.05)
 
-    def picture(self, height: int) -> bytes:
-        """Return what the page shows of its first pixels, as PNG."""
-        width = self.value("innerWidth")
-        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    def picture(self, height: int, top: int = 0) -> bytes:
+        """Return what the page shows of so many pixels from the top or further down, as PNG."""
+        clip = {"x": 0, "y": top, "width": self.value("innerWidth"), "height": height, "scale": 1}
         return base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip)["data"])
 
     def paper(self) -> bytes:

@@ -21,8 +21,10 @@ from sample_reports import fifty_hosts, one_incident, quiet_hour
 from reveal_core.report.render_html import render_html
 
 SAMPLES = {"quiet": quiet_hour, "incident": one_incident, "fleet": fifty_hosts}
-HEIGHTS = {"quiet": 1280, "incident": 1900, "fleet": 1900}
+HEIGHTS = {"quiet": 1030, "incident": 1960, "fleet": 1930}
 """How much of each page the documentation shows, in pixels."""
+BEGINS = {"quiet": "body", "incident": "article", "fleet": "body"}
+"""What it shows first."""
 DESK, PHONE = 1200, 390
 TALLEST = 16_000
 """A picture taller than this is cut: browsers draw no more at once."""
@@ -52,8 +54,10 @@ def main() -> None:
 def draw(browser: Browser, name: str, html: str, out: Path, *, whole: bool) -> None:
     """Draw one page: its beginning for the documentation, or all of it in every way it is read."""
     if not whole:
-        page = browser.open(html, width=DESK, height=HEIGHTS[name])
-        save(page, out / f"report-{name}.png", HEIGHTS[name])
+        page = browser.open(html, width=DESK, height=TALLEST)
+        page.wait(SETTLED)
+        top = page.value(f"document.querySelector({BEGINS[name]!r}).getBoundingClientRect().top - 20")
+        save(page, out / f"report-{name}.png", HEIGHTS[name], max(round(top), 0))
         return
     (out / f"report-{name}.html").write_text(html, encoding="utf-8")
     for way, width, scheme in (("desk", DESK, "light"), ("phone", PHONE, "light"), ("dark", DESK, "dark")):
@@ -63,10 +67,11 @@ def draw(browser: Browser, name: str, html: str, out: Path, *, whole: bool) -> N
     (out / f"report-{name}.pdf").write_bytes(page.paper())
 
 
-def save(page: Page, path: Path, height: int) -> None:
-    """Save what a page shows from its top, in colours few enough for a small file."""
-    image = Image.open(io.BytesIO(page.picture(height))).convert("RGB")
-    image.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+def save(page: Page, path: Path, height: int, top: int = 0) -> None:
+    """Save what a page shows, in a file as small as its colours allow."""
+    image = Image.open(io.BytesIO(page.picture(height, top))).convert("RGB")
+    # Not by the median, which would give rare colours, such as those of a subsystem, to their neighbours.
+    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path}: {image.width} x {image.height}, {path.stat().st_size / 1000:.0f} kB")
 
 
