@@ -78,8 +78,10 @@ def heading(document: Mapping[str, Any]) -> str:
     campaign, summary = document["campaign"], document["summary"]
     method = campaign["method"] or {}
     seeds = ", ".join(str(piece["seed"]) for piece in document["pieces"])
+    pieces = len(document["pieces"])
+    held = f"{pieces} recording{'' if pieces == 1 else 's'}"
     return (
-        f"{summary['all']['injected']} real faults in {len(document['pieces'])} recordings on a machine with "
+        f"{summary['all']['injected']} real faults in {held} on a machine with "
         f"{campaign['machine']}; profile {method.get('profile', '-')}, each fitted on the first "
         f"{campaign['plan']['healthy_s']:g} s of its recording. Seed {campaign['plan']['seed']}; of the "
         f"recordings: {seeds}."
