@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -32,6 +33,7 @@ _STEP_NS = 15 * UNITS_NS["m"]
 _BACK_NS = 15 * UNITS_NS["m"]
 """A local time that lies this far behind the row before has come a second time; less is disorder."""
 _FIRST, _LAST = to_ns(datetime(1971, 1, 1, tzinfo=UTC)), to_ns(datetime(2200, 1, 1, tzinfo=UTC))
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 
 
@@ -186,6 +188,9 @@ class Times:
         """
         if self.form in UNITS_NS:
             return self.within(self._numbers(texts, lines), lines)
+        plain = self._at_once(texts) if self._clock is not None else None
+        if plain is not None and self._clock is not None:
+            return self.within(self._clock.to_utc(plain), lines)
         local = np.full(len(texts), NO_TIME, dtype=np.int64)
         aware = np.full(len(texts), NO_TIME, dtype=np.int64)
         for row, text in enumerate(texts):
@@ -207,6 +212,33 @@ class Times:
             moved = self._clock.to_utc(local)
             aware = np.where(local != NO_TIME, moved, aware)
         return self.within(aware, lines)
+
+    def _at_once(self, texts: Sequence[str | None]) -> Ints | None:
+        """Return local times as if they were UTC, if all are written alike and without a zone; else None."""
+        if self.form != ISO or not texts:
+            return None
+        length = len(texts[0] or "")
+        for text in texts:
+            if (
+                text is None
+                or len(text) != length
+                or length < 19
+                or text[10] not in " T"
+                or text[4] != "-"
+                or text[7] != "-"
+            ):
+                return None
+        if not _PLAIN.fullmatch(texts[0] or ""):
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # numpy warns of a zone, and would go on
+                found: Ints = np.array(texts, dtype="datetime64[us]").astype(np.int64)
+        except (ValueError, UserWarning, DeprecationWarning):
+            return None
+        # What is far from the present does not fit into ns, and is told one by one.
+        near = found.min() >= _FIRST // 1000 and found.max() < _LAST // 1000
+        return found * 1000 if near else None
 
     def _parse(self, text: str | None) -> datetime:
         stripped = (text or "").strip()

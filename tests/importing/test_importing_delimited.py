@@ -30,7 +30,7 @@ def table(findings: Findings, delimiter: str = ",") -> Delimited:
     return Delimited(["word", "number", "whole"], delimiter, findings, texts=(0,), wholes=(2,))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(WORDS, NUMBERS, WHOLE), min_size=1, max_size=20), st.sampled_from([",", "\t", ";"]))
 def test_both_ways_agree(rows: list[tuple[str, str, str]], mark: str) -> None:
     block = "".join(mark.join(row) + "\n" for row in rows).encode()
@@ -44,7 +44,7 @@ def test_both_ways_agree(rows: list[tuple[str, str, str]], mark: str) -> None:
     assert findings.skipped == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_rows_or_told(data: bytes) -> None:
     findings = Findings()

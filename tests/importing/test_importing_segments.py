@@ -73,7 +73,7 @@ def test_segments_stay_within_the_hour_and_reading_gives_the_rows_again(tmp_path
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.permutations(range(40)), st.lists(st.integers(0, 39), max_size=10), st.integers(1, 7))
 def test_any_order_gives_the_same_rows(order: list[int], again: list[int], pieces: int) -> None:
     """Rows over four hours in any order, some twice: each time once, with its first value."""

@@ -19,7 +19,9 @@ pytestmark = [
 
 
 def turbostat_files() -> list[Path]:
-    return sorted((SHARED / "stats_collect").glob("*/*turbostat.txt*")) if SHARED.is_dir() else []
+    # Of the machine with 272 CPUs the interrupts are read, below.
+    found = sorted((SHARED / "stats_collect").glob("*/*turbostat.txt*")) if SHARED.is_dir() else []
+    return [path for path in found if path.parent.name != "knl0"]
 
 
 @pytest.mark.parametrize("path", turbostat_files(), ids=lambda path: f"{path.parent.name}-{path.name[:9]}")

@@ -77,7 +77,7 @@ def test_small_disorder_is_no_second_pass() -> None:
     assert told[2] == "2025-10-26T00:00:01"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(ZONES),
     st.datetimes(datetime(2024, 1, 1), datetime(2026, 1, 1)),
@@ -158,3 +158,35 @@ def test_any_text_is_a_time_or_told(text: str) -> None:
 def test_a_format_must_be_known() -> None:
     with pytest.raises(UsageError, match="time format 'fortnights' is not known"):
         Times("fortnights", UTC, Findings())
+
+
+CLOCKS = st.datetimes(datetime(1999, 1, 1), datetime(2060, 1, 1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(CLOCKS, min_size=1, max_size=20), st.sampled_from(["microseconds", "milliseconds", "seconds"])
+)
+def test_times_written_alike_are_read_as_one_by_one(moments: list[datetime], precision: str) -> None:
+    texts = [moment.isoformat(sep=" ", timespec=precision) for moment in moments]
+    alike = Times("iso", UTC, Findings()).ns(texts)
+    # One of another length makes each be parsed by itself.
+    mixed = Times("iso", UTC, Findings()).ns([*texts, "2026-07-14 08:12"])
+    assert alike.tolist() == mixed[:-1].tolist()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "2609-07-14 08:12:38.00",
+        "2026-07-14 08:12:38+01",
+        "2026-02-30 08:12:38.00",
+        "2026-07-14 08:12:38 xy",
+        "2026-07-14 99:12:38.00",
+    ],
+)
+def test_one_that_is_odd_among_times_written_alike(odd: str) -> None:
+    good = "2026-07-14 08:12:38.00"
+    found = Times("iso", UTC, Findings()).ns([good, odd, good])
+    assert found[0] == found[2] != NO_TIME
+    assert found[1] == (found[0] - 3600 * 10**9 if "+" in odd else NO_TIME)
