@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reveal_core.formatting import counted
-from reveal_core.report.attention import Matter, by_attention, matters, told_at_length
+from reveal_core.report.attention import Matter, matters, told_at_length
 from reveal_core.report.coverage import Coverage, coverage_of
 from reveal_core.report.heatmap import HeatMap, heat_map
 from reveal_core.report.types import HostReport, IncidentReport, Report
@@ -84,7 +84,7 @@ def page_of(report: Report) -> Page:
         fleet_anchors={fleet.id: f"fleet-{n}" for n, fleet in enumerate(report.fleet, 1)},
         heat=heat_map(report, anchors) if len(report.hosts) > 1 else None,
         coverage=coverage_of(report) if many else None,
-        timelines=_timelines(report) if many else report.hosts,
+        timelines=_timelines(report, at_length) if many else report.hosts,
     )
 
 
@@ -106,7 +106,7 @@ def host_phrase(facts: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _timelines(report: Report) -> tuple[HostReport, ...]:
+def _timelines(report: Report, at_length: Sequence[IncidentReport]) -> tuple[HostReport, ...]:
     hosts = {host.host: host for host in report.hosts}
-    names = dict.fromkeys(shown.incident.host for shown in by_attention(report.incidents))
+    names = dict.fromkeys(shown.incident.host for shown in at_length)
     return tuple(hosts[name] for name in names if name in hosts)[:MAX_TIMELINES]

@@ -128,7 +128,7 @@ def test_a_mark_leads_to_its_incident_and_a_row_opens(pages):
 def test_paper_opens_what_is_folded_but_not_every_quiet_host(pages):
     page = pages["fleet"]
     assert page.paper().startswith(b"%PDF")
-    page.wait("[...document.querySelectorAll('details:not(.each)')].every((folded) => folded.open)")
+    page.wait("[...document.querySelectorAll('details:not(.onscreen)')].every((folded) => folded.open)")
     assert not page.value("document.querySelector('details.each').open")
 
 

@@ -32,5 +32,5 @@
       setTimeout(() => { copy.textContent = "Copy"; told.textContent = ""; }, 2000);
     });
   });
-  window.addEventListener("beforeprint", () => document.querySelectorAll("details:not(.each)").forEach((d) => { d.open = true; }));
+  window.addEventListener("beforeprint", () => document.querySelectorAll("details:not(.onscreen)").forEach((d) => { d.open = true; }));
 })();
