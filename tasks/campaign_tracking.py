@@ -84,6 +84,7 @@ def run_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
 def campaign_figure(summary: Mapping[str, Any]) -> Figure:
     """Return how many of each fault were found and rightly explained, and how late, as bars."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     by_fault = summary["by_fault"]
     names = sorted(by_fault, key=lambda name: (by_fault[name]["recall"], name))
@@ -96,7 +97,8 @@ def campaign_figure(summary: Mapping[str, Any]) -> Figure:
     found.scatter(right, places, color=LINE, marker="|", s=120, zorder=3, label="right cause first")
     found.set_yticks(places, names)
     found.set_xlabel("faults")
-    found.legend(frameon=False, fontsize=7, loc="lower right")
+    found.xaxis.set_major_locator(MaxNLocator(integer=True))
+    found.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
     late.barh(places, [by_fault[name]["median_delay_s"] or 0.0 for name in names], color=BAR)
     late.set_yticks(places, [""] * len(names))
     late.set_xlabel("median delay, s")
