@@ -83,14 +83,16 @@ def quantity_of(values: Array, times_ms: NDArray[np.int64], step_ms: int, part: 
 def per_bin(values: Array, bins: NDArray[np.int64], count: int, width: int, statistic: str) -> Array:
     """Return the mean, or for ``spread`` the standard deviation, of each column per bin, NaN where empty.
 
-    Bins are joined with their neighbours to ``width`` in all (odd), centred.
+    Bins ascend; they are joined with their neighbours to ``width`` in all (odd), centred.
     """
     centre = np.nan_to_num(np.nanmean(values)) if np.isfinite(values).any() else 0.0
     known = np.isfinite(values)
     shifted = np.where(known, values - centre, 0.0)
     totals = np.zeros((3, count + width - 1, values.shape[1]))
+    # Bins ascend, so each is a run of rows.
+    first = np.flatnonzero(np.diff(bins, prepend=bins[0] - 1))
     for total, part in zip(totals, (known.astype(np.float64), shifted, shifted**2), strict=True):
-        np.add.at(total, bins + width // 2, part)
+        total[bins[first] + width // 2] = np.add.reduceat(part, first, axis=0)
     n, sums, squares = np.lib.stride_tricks.sliding_window_view(totals, width, axis=1).sum(axis=-1)
     safe = np.where(n > 0, n, 1.0)
     mean = sums / safe
