@@ -18,7 +18,7 @@ from storage.documents import to_json
 from storage.layout import REPORTS, REPORTS_INDEX, REPORTS_LATEST, quote_name, report_folder, unquote_name
 
 _HEADS = re.compile(r'<script type="application/json" id="reports">(.*?)</script>', re.DOTALL)
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 _TEXTS = ("report", "created", "title", "headline", "start", "end")
 MAX_LISTED = 1000
 """Reports that the list shows; it knows of all of them."""
@@ -196,7 +196,7 @@ def _span(start: str, end: str) -> str:
 
 
 def _time(text: str, *, day: bool = True) -> str:
-    """Return a time as an element that shows it to the second; text that is no time stays as it is."""
+    """Return a time as an element that shows it to the minute; text that is no time stays as it is."""
     if not text:
         return ""
     match = _ISO.match(text)
