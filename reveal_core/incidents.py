@@ -54,8 +54,8 @@ class MetricEvidence:
         ``"cause"`` where it speaks for the likeliest cause, ``"symptom"`` where it merely moved with it;
         ``""`` where no cause is known.
     peers, peers_low, peers_high
-        How many other hosts of the same report have the metric, and the least and the most of their means
-        of the same quantity over the same time; None where there are none.
+        How many other hosts of the same report were looked at, at most 50, and the least and the most of
+        their means of the same quantity over the same time; None where there are none.
     """
 
     metric: str
