@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from reveal_core.errors import UsageError
+from reveal_core.errors import NoTelemetryError, UsageError
 from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
 from storage.store import Store
@@ -133,11 +133,27 @@ def classify_hosts(store: str, *, plans: list[dict[str, str]]) -> list[dict[str,
     source = Store(store)
     classified = []
     for plan in plans:
-        end = parse_time(plan["end"])
-        start = max(parse_time(plan["start"]), end - WARM_UP)
-        read = source.read_telemetry(plan["host"], start, end, columns=[])
-        classified.append({**plan, "hardware_class": hardware_class(read.telemetry.facts)})
+        facts = newest_facts(source, plan["host"], parse_time(plan["start"]), parse_time(plan["end"]))
+        classified.append({**plan, "hardware_class": hardware_class(facts)})
     return classified
+
+
+def newest_facts(source: Store, host: str, start: datetime, end: datetime) -> dict[str, Any]:
+    """Return a host's facts as its newest segment in a range has them.
+
+    Raises
+    ------
+    NoTelemetryError
+        If it has none there.
+    """
+    # The last seconds are enough where samples are dense and cost one file; sparse ones may have none there.
+    recent = max(start, end - WARM_UP)
+    try:
+        return source.read_telemetry(host, recent, end, columns=[]).telemetry.facts
+    except NoTelemetryError:
+        if recent == start:
+            raise
+        return source.read_telemetry(host, start, end, columns=[]).telemetry.facts
 
 
 def hardware_class(facts: Mapping[str, Any]) -> str:

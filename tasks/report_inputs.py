@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 from reveal_core.errors import UnavailableError
 from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
-from tasks.planning import WARM_UP, read_host
+from tasks.planning import newest_facts, read_host
 
 if TYPE_CHECKING:
     from reveal_core.incidents import FleetIncident, History, Incident
     from reveal_core.ledger import Ledger
     from reveal_core.model import RevealModel
     from reveal_core.report.types import HostInput, SourceNote, Trend
-    from reveal_core.telemetry import Telemetry
+    from reveal_core.telemetry import Series, Telemetry
     from storage.store import Store
-    from storage.telemetry import TelemetryRead
 
 FEW_HOSTS = 16
 """Hosts without an incident whose telemetry is read: what each collected, and peers to compare with."""
@@ -74,7 +73,18 @@ def _host_input(
     if scores is None:
         raise UnavailableError(f"store {target.url}: scores of {host} by {result['model']} are gone")
     plan = {"host": host, "start": result["start"], "end": result["end"]}
-    read = read_host(target, plan, warm_up=True) if whole else _head(target, host, start, end)
+    if not whole:
+        return HostInput(
+            host=host,
+            series=empty_series(host),
+            scores=scores,
+            incidents=incidents,
+            facts=newest_facts(target, host, start, end),
+            start=start,
+            end=end,
+            quarantined=[item["key"] for item in result["quarantined"]],
+        )
+    read = read_host(target, plan, warm_up=True)
     return HostInput(
         host=host,
         series=build_series(read.telemetry),
@@ -83,14 +93,18 @@ def _host_input(
         facts=read.telemetry.facts,
         start=start,
         end=end,
-        sources=source_notes(read.telemetry) if whole else (),
+        sources=source_notes(read.telemetry),
         quarantined=[item["key"] for item in result["quarantined"]],
     )
 
 
-def _head(target: Store, host: str, start: datetime, end: datetime) -> TelemetryRead:
-    """Return a host's newest facts without its samples."""
-    return target.read_telemetry(host, max(start, end - WARM_UP), end, columns=[])
+def empty_series(host: str) -> Series:
+    """Return a series without samples or channels, for a host of which only scores are shown."""
+    import polars as pl
+
+    from reveal_core.telemetry import Series
+
+    return Series(host, pl.DataFrame(schema={"ts": pl.Datetime("ns", "UTC")}), {})
 
 
 def source_notes(telemetry: Telemetry) -> list[SourceNote]:
