@@ -159,6 +159,7 @@ def test_every_stage_of_the_pipelines_has_its_task(prefect: None) -> None:
         "refit-hosts",
         "score-hosts",
         "publish-report",
+        "announce-incidents",
         "investigate-host",
         "plan-comparison",
         "begin-comparison",
