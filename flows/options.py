@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from reveal_core.errors import UsageError
 
 Store = Annotated[
     str | None,
@@ -57,3 +60,23 @@ Flow = Annotated[
         show_default="as a flow where a Prefect API is configured",
     ),
 ]
+Markdown = Annotated[
+    Path | None,
+    typer.Option(
+        "--markdown",
+        metavar="FILE",
+        help="Put the tables into a Markdown file, in place of those of an earlier run.",
+    ),
+]
+
+
+def refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse options that stand on the command line and would be ignored, their defaults' values too."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name, source in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise UsageError(f"{why}: leave out {' and '.join(given)}")

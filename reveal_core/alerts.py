@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -140,15 +140,12 @@ class Notice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values; times are ISO 8601 in UTC."""
-        fleet = None
-        if self.fleet is not None:
-            fleet = {**asdict(self.fleet), "start": iso(self.fleet.start), "end": iso(self.fleet.end)}
         return {
             "status": self.status,
             "group": self.group,
             "title": self.title,
             "entries": [entry.to_dict() for entry in self.entries],
-            "fleet": fleet,
+            "fleet": self.fleet.to_dict() if self.fleet is not None else None,
         }
 
 

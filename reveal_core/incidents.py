@@ -200,6 +200,11 @@ class FleetIncident:
     end: datetime
     incidents: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values; times are ISO 8601 in UTC."""
+        lists = {"hosts": list(self.hosts), "incidents": list(self.incidents)}
+        return {**asdict(self), **lists, "start": iso(self.start), "end": iso(self.end)}
+
 
 def iso(time: datetime) -> str:
     """Return a UTC time as ISO 8601 with milliseconds and ``Z``."""

@@ -91,6 +91,10 @@ class Entry:
         plain: dict[str, Any] = _plain(asdict(self))
         return plain
 
+    def has(self, incident: str) -> bool:
+        """Tell whether an incident is one of its comings, as far as these are kept."""
+        return self.id == incident or any(incident in episode.incidents for episode in self.episodes)
+
     def history(self, incident: str) -> History:
         """Return what is to be said of one of its incidents.
 
@@ -125,10 +129,7 @@ class Ledger:
 
     def entry_of(self, incident: str) -> Entry | None:
         """Return the entry that an incident belongs to; None if there is none, or it is long past."""
-        for entry in reversed(self.entries):
-            if entry.id == incident or any(incident in episode.incidents for episode in entry.episodes):
-                return entry
-        return None
+        return next((entry for entry in reversed(self.entries) if entry.has(incident)), None)
 
     def judged_s(self, start: datetime, end: datetime) -> float:
         """Return how many seconds of a range were judged."""

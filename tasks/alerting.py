@@ -186,13 +186,12 @@ def _sustain(
     new = {entry["id"] for payload in payloads for entry in payload["entries"]}
     told = {t.entry for t in state.told if not t.over and not t.held}
     still = tuple(e for e in entries if e.id in told and e.id not in new and e.state == OPEN)
-    if not still:
+    managers = [channel for channel in channels if isinstance(channel, Alertmanager)]
+    if not still or not managers:
         return []
     payload = _payload(target, Notice("firing", "", "still on", still), link)
     sent = []
-    for channel in channels:
-        if not isinstance(channel, Alertmanager):
-            continue
+    for channel in managers:
         try:
             channel.send(payload)
         except UnavailableError as error:

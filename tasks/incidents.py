@@ -226,10 +226,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _entry_of(source: Store, host: str, incident: str) -> Entry | None:
-    for entry in source.read_entries([host]):
-        if entry.id == incident or any(incident in episode.incidents for episode in entry.episodes):
-            return entry
-    return None
+    return next((entry for entry in source.read_entries([host]) if entry.has(incident)), None)
 
 
 def _told_of(source: Store, entries: Sequence[Entry]) -> list[dict[str, Any]]:

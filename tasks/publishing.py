@@ -11,7 +11,6 @@ from reveal_core.timespec import from_ns, parse_time
 from tasks.models import load_model
 from tasks.report_inputs import (
     alarm_budget,
-    fleet_dict,
     fleet_of,
     histories_of,
     host_inputs,
@@ -89,7 +88,6 @@ def publish_report(
     target = Store(store)
     hosts = host_inputs(target, scored)
     told = dict.fromkeys([*notes, *(note for result in scored for note in result["notes"])])
-    fleet = fleet_of(hosts)
     budget = alarm_budget(fitted)
     ledgers = target.ledgers([host.host for host in hosts])
     document = put_report(
@@ -97,7 +95,7 @@ def publish_report(
         report_id=report_id,
         title=title,
         hosts=hosts,
-        fleet=fleet,
+        fleet=fleet_of(hosts),
         histories=histories_of(target, hosts, ledgers),
         trend=trend_of(ledgers, budget, max(host.end for host in hosts)),
         model=model_info(fitted, name=reference.name, version=reference.version, alias=reference.alias),
@@ -106,7 +104,7 @@ def publish_report(
         quarantined=[item for result in scored for item in result["quarantined"]],
         command=command,
     )
-    return {**document, "fleet": [fleet_dict(one) for one in fleet], "alarm_budget": budget}
+    return {**document, "alarm_budget": budget}
 
 
 def put_report(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from reveal_core.errors import UnavailableError
-from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
 from tasks.planning import newest_facts, read_host
 
@@ -125,17 +124,6 @@ def fleet_of(hosts: Sequence[HostInput]) -> tuple[FleetIncident, ...]:
 
     incidents = [incident for host in hosts for incident in host.incidents]
     return fleet_incidents(incidents, [host.host for host in hosts])
-
-
-def fleet_dict(one: FleetIncident) -> dict[str, Any]:
-    """Return a fleet incident as plain values; times are ISO 8601 in UTC."""
-    return {
-        **asdict(one),
-        "hosts": list(one.hosts),
-        "incidents": list(one.incidents),
-        "start": iso(one.start),
-        "end": iso(one.end),
-    }
 
 
 def histories_of(target: Store, hosts: Sequence[HostInput], ledgers: Sequence[Ledger]) -> dict[str, History]:

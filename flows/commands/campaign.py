@@ -60,14 +60,7 @@ def campaign(
     ] = False,
     profile: options.Profile = None,
     seed: options.Seed = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="Put the table into a Markdown file, in place of that of an earlier run.",
-        ),
-    ] = None,
+    markdown: options.Markdown = None,
     json: options.Json = False,
 ) -> None:
     """Inject real faults for hours into a workload on this machine, and judge what Reveal makes of them.
@@ -90,11 +83,11 @@ def campaign(
     tracking_uri = mlflow_uri(settings, str(folder.path))
     check_server(tracking_uri)  # now, not after hours
     if judge_only:
-        _refuse(context, ("runs", *PLANNED), "--judge-only injects nothing")
+        options.refuse(context, ("runs", *PLANNED), "--judge-only injects nothing")
         folder.content()
     else:
         if resume:
-            _refuse(context, PLANNED, "the folder's campaign has its own plan")
+            options.refuse(context, PLANNED, "the folder's campaign has its own plan")
         _record(
             folder,
             runs,
@@ -131,18 +124,6 @@ def _method(profile: str | None) -> Method:
     name = profile or settings.profile
     load_profile(name, settings.overrides)  # a wrong one shows now, not after hours
     return Method(name, settings.overrides, settings.seed, code_version())
-
-
-def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
-    """Refuse options that stand on the command line and would be ignored."""
-    sources = {name: context.get_parameter_source(name) for name in names}
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name, source in sources.items()
-        if source is not None and source.name == "COMMANDLINE"
-    ]
-    if given:
-        raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
 
 def _record(

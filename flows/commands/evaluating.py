@@ -47,14 +47,7 @@ def evaluate(
         ),
     ] = None,
     seed: options.Seed = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="Put the tables into a Markdown file, in place of those of an earlier run.",
-        ),
-    ] = None,
+    markdown: options.Markdown = None,
     json: options.Json = False,
 ) -> None:
     """Judge the method by labels that it never saw, or by perturbations of telemetry that has none.
@@ -63,7 +56,7 @@ def evaluate(
     the range; perturbations are written into a copy of the telemetry, the store is not changed.
     """
     if perturb:
-        _refuse(context, LABELS_ONLY, "--injected judges a store's telemetry")
+        options.refuse(context, LABELS_ONLY, "--injected judges a store's telemetry")
         judged = injected.judge(
             store, host=host, start=start, end=end, model=model, profile=profile, count=count, seed=seed or 0
         )
@@ -73,7 +66,7 @@ def evaluate(
         return
     if dataset is None or data is None:
         raise UsageError("nothing to evaluate: give --dataset NAME and --data DIR, or --injected")
-    _refuse(context, STORE_ONLY, "--dataset judges the files of a data set, not a store")
+    options.refuse(context, STORE_ONLY, "--dataset judges the files of a data set, not a store")
     with progress("Reading") as say:
         from tasks.evaluating import evaluate as run
 
@@ -83,16 +76,6 @@ def evaluate(
     if markdown is not None:
         put_section(markdown, f"evaluate {found['dataset']} {found['profile']}", labelled.markdown(found))
     emit(found, as_json=json, text=lambda console: labelled.show(console, found))
-
-
-def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
-    """Refuse options that stand on the command line and would be ignored, their defaults' values too."""
-    sources = {name: context.get_parameter_source(name) for name in names}
-    given = [
-        f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"
-    ]
-    if given:
-        raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
 
 def put_section(file: Path, name: str, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,14 +21,7 @@ def replay(
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Faults, as far as they fit.")] = 22,
     profile: options.Profile = None,
     seed: options.Seed = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="Put the table into a Markdown file, in place of that of an earlier run.",
-        ),
-    ] = None,
+    markdown: options.Markdown = None,
     json: options.Json = False,
 ) -> None:
     """Replay faults of GPUs, NUMA and the clock over a healthy recording, and judge what is made of them.

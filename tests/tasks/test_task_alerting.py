@@ -23,7 +23,6 @@ from reveal_core.ledger import Ledger
 from storage.store import Store
 from tasks.alerting import announce_incidents, try_channels
 from tasks.channels import as_text, make_channels
-from tasks.report_inputs import fleet_dict
 
 ROOT = Path(__file__).parents[2]
 REPORT = "/reports/r-1/index.html"
@@ -62,7 +61,7 @@ def test_a_webhook_gets_documents_of_the_schema_signed(tmp_path: Path, hook: Rec
     names = [f"rack-1-n{n}" for n in range(3)]
     incidents = [incident_at(ago(100), ago(90), host=name) for name in names]
     hosts = fill(store, *incidents)
-    fleet = [fleet_dict(one) for one in fleet_incidents(incidents, names)]
+    fleet = [one.to_dict() for one in fleet_incidents(incidents, names)]
     alerts = {
         "webhooks": [f"{hook.url}/in?token=x"],
         "webhook_secret": "s3cret",
@@ -154,7 +153,7 @@ def test_a_message_names_the_first_hosts_and_counts_the_rest() -> None:
         for i in incidents
     ]
     (fleet,) = fleet_incidents(incidents, names)
-    notice = {"status": "firing", "title": "t", "entries": entries, "fleet": fleet_dict(fleet), "report": ""}
+    notice = {"status": "firing", "title": "t", "entries": entries, "fleet": fleet.to_dict(), "report": ""}
     title, body = as_text(notice)
     assert title == "Reveal: t"
     assert "Hosts: n-00, n-01, n-02, n-03, n-04 and 4 more" in body
