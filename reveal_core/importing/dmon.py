@@ -13,7 +13,7 @@ from reveal_core.importing.nvidia_names import DMON
 from reveal_core.importing.records import Records
 from reveal_core.importing.streams import identity_of, lines, opened
 from reveal_core.importing.tabular import read_files
-from reveal_core.importing.times import ISO, Times
+from reveal_core.importing.times import ISO, Times, seconds_after
 from reveal_core.importing.types import NO_TIME, Chunk, ImportOptions, Layout
 from reveal_core.timespec import to_ns
 
@@ -57,7 +57,7 @@ def read_dmon(path: Path, options: ImportOptions, findings: Findings, kind: str)
             gpus = records.facts["gpus"]
             if instance not in [gpu["name"] for gpu in gpus]:
                 gpus.append({"index": len(gpus), "name": instance})
-            records.at(ts)
+            records.at(ts, line)
             for name, value in values:
                 target = DMON.get(name)
                 if target is not None:
@@ -152,4 +152,4 @@ class _Log:
             self.tick += 1
             self.seen.clear()
         self.seen.add(instance)
-        return to_ns(origin) + round(self.tick * every * 1e9)
+        return seconds_after(to_ns(origin), self.tick * every)

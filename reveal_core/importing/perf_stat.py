@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from reveal_core.importing.names import Target
 from reveal_core.importing.records import Records
 from reveal_core.importing.streams import identity_of, lines, opened
 from reveal_core.importing.tabular import read_files
-from reveal_core.importing.times import Times
+from reveal_core.importing.times import Times, seconds_after
 from reveal_core.importing.types import NO_TIME, Chunk, ImportOptions, Layout
 from reveal_core.timespec import to_ns
 
@@ -112,7 +113,7 @@ def _read(path: Path, options: ImportOptions, findings: Findings) -> Iterator[Ch
                     line=number,
                 )
                 continue
-            records.at(origin + round(line.seconds * 1e9))
+            records.at(seconds_after(origin, line.seconds), number)
             _put(records, line, line.value / (line.seconds - before))
             if records.full:
                 yield from records.take()
@@ -148,11 +149,12 @@ def parse_line(text: str) -> Line | None:
     Line(seconds=1.000107345, instance='cpu0', event='cycles', value=12345.0, share=100.0)
     """
     if text.lstrip().startswith("{"):
-        return _json_line(text)
-    for mark in (",", ";", "\t", "|"):
-        if text.count(mark) >= 5:
-            return _separated(text.split(mark))
-    return _plain(text)
+        line = _json_line(text)
+    else:
+        mark = next((mark for mark in (",", ";", "\t", "|") if text.count(mark) >= 5), None)
+        line = _separated(text.split(mark)) if mark is not None else _plain(text)
+    # Seconds since perf's start: nothing was counted over an interval without a length.
+    return line if line is not None and 0.0 < line.seconds < math.inf else None
 
 
 def _json_line(text: str) -> Line | None:
@@ -163,7 +165,7 @@ def _json_line(text: str) -> Line | None:
         place = next((f"{k}{found[k]}" for k in ("cpu", "socket") if k in found), "")
         value = None if counted in _NOT else float(counted)
         return Line(seconds, _instance(place), _event(event), value, float(found.get("pcnt-running", 100.0)))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
@@ -191,10 +193,10 @@ def _plain(text: str) -> Line | None:
         return None
     words = found[4].partition("#")[0].split()
     share = 100.0
-    if words and (ran := re.fullmatch(r"\(([\d.]+)%\)", words[-1])):
+    if words and (ran := re.fullmatch(r"\((\d+(?:\.\d+)?)%\)", words[-1])):
         share = float(ran[1])
         words.pop()
-    elif ran := re.search(r"\(([\d.]+)%\)\s*$", found[4]):
+    elif ran := re.search(r"\((\d+(?:\.\d+)?)%\)\s*$", found[4]):
         share = float(ran[1])
     if words and words[0] in _UNITS:
         words.pop(0)

@@ -12,7 +12,8 @@ from reveal_core.catalog import Metric
 from reveal_core.collect.columns import MISSING
 from reveal_core.importing.findings import Findings
 from reveal_core.importing.names import Target, other_metric
-from reveal_core.importing.types import Chunk, ImportedColumn, Layout
+from reveal_core.importing.times import FIRST_NS, IMPOSSIBLE, LAST_NS
+from reveal_core.importing.types import NO_TIME, Chunk, ImportedColumn, Layout
 
 MOST_ROWS = 4096
 MOST_SAMPLES = 1_000_000
@@ -48,6 +49,7 @@ class Records:
         self._gauges: list[ImportedColumn] = []
         self._counters: list[ImportedColumn] = []
         self._ts: list[int] = []
+        self._open = False
         self._samples: list[tuple[bool, int, int, float]] = []
 
     @property
@@ -55,30 +57,50 @@ class Records:
         """Whether a chunk should be taken."""
         return len(self._ts) >= MOST_ROWS or len(self._samples) >= MOST_SAMPLES
 
-    def at(self, ts: int) -> None:
-        """Begin a row; samples belong to the row that was begun last."""
-        if not self._ts or self._ts[-1] != ts:
+    def at(self, ts: int, line: int | None = None) -> None:
+        """Begin a row; samples belong to the row that was begun last.
+
+        A row of a time that cannot be is told, with its line, and its samples are dropped; `NO_TIME` is for
+        one that was told already.
+        """
+        self._open = FIRST_NS <= ts < LAST_NS
+        if not self._open:
+            if ts != NO_TIME:
+                self.findings.skip(IMPOSSIBLE, line=line)
+        elif not self._ts or self._ts[-1] != ts:
             self._ts.append(ts)
 
     def put(self, target: Target, instance: str, value: float) -> None:
         """Add a sample; for a count, ``value`` is per second."""
+        if not self._open:
+            return
         key = "known", target.metric, instance
         if key not in self._places:
             self._add(key, *target.stored(), counter=target.form == "counter")
         self._sample(key, value)
 
     def put_other(
-        self, field: str, instance: str, value: float, *, unit: str = "", subsystem: str = ""
+        self,
+        field: str,
+        instance: str,
+        value: float,
+        *,
+        unit: str = "",
+        subsystem: str = "",
+        counter: bool = False,
     ) -> None:
-        """Add a sample of something that the catalogue does not know."""
+        """Add a sample of something that the catalogue does not know: a level, or a raw cumulative count."""
+        if not self._open:
+            return
         key = "other", field, instance
         if key not in self._places:
-            metric = other_metric(self.source, field, unit=unit, subsystem=subsystem)
+            kind = "counter" if counter else "gauge"
+            metric = other_metric(self.source, field, unit=unit, subsystem=subsystem, kind=kind)
             while (metric.name, instance) in self._taken:  # two fields that differ in signs only
                 metric = replace(metric, name=f"{metric.name}_")
             self._taken.add((metric.name, instance))
             self.findings.unmapped(field, metric.name)
-            self._add(key, metric, 1.0, counter=False)
+            self._add(key, metric, 1.0, counter=counter)
         self._sample(key, value)
 
     def _add(self, key: tuple[str, str, str], metric: Metric, scale: float, *, counter: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import tzinfo
@@ -25,7 +26,7 @@ _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _RECORD = re.compile(r'\{\s*"timestamp"')
 _NEXT = re.compile(rf"{_STATISTICS.pattern}|{_RECORD.pattern}")
 _TEXT = r'"{}"\s*:\s*"([^"]*)"'
-_NUMBER = r'"{}"\s*:\s*(\d+)'
+_NUMBER = r'"{}"\s*:\s*(\d{{1,6}})\b'
 
 
 def read(source: Path, options: ImportOptions, findings: Findings) -> Iterator[Chunk | Layout]:
@@ -221,6 +222,14 @@ def _put(records: Records, section: str, content: Any, instance: str) -> None:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             target, place = sadf_target(section, key, instance)
             if target is not None:
-                records.put(target, place, float(value))
+                records.put(target, place, _float(value))
             else:
-                records.put_other(f"{section}.{key}", instance, float(value))
+                records.put_other(f"{section}.{key}", instance, _float(value))
+
+
+def _float(value: float) -> float:
+    """Return a number of JSON, which may have any length, as a float."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -32,7 +32,11 @@ _STEP_NS = 15 * UNITS_NS["m"]
 """Clocks are changed at whole quarters of an hour, so within one the offset is the same."""
 _BACK_NS = 15 * UNITS_NS["m"]
 """A local time that lies this far behind the row before has come a second time; less is disorder."""
-_FIRST, _LAST = to_ns(datetime(1971, 1, 1, tzinfo=UTC)), to_ns(datetime(2200, 1, 1, tzinfo=UTC))
+FIRST_NS, LAST_NS = to_ns(datetime(1971, 1, 1, tzinfo=UTC)), to_ns(datetime(2200, 1, 1, tzinfo=UTC))
+"""A time before the one, or not before the other, is a mistake of its unit or a damaged file."""
+IMPOSSIBLE = "rows of a time before 1971 or after 2199; is its unit right?"
+
+_LONGEST_S = 1e12
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 
@@ -56,6 +60,11 @@ def parse_zone(text: str) -> tzinfo:
         raise UsageError(
             f"--timezone {text!r} is no zone: write a name such as Europe/London, or an offset such as +01:00"
         ) from None
+
+
+def seconds_after(origin_ns: int, seconds: float) -> int:
+    """Return the time, ns, so many seconds after another; `LAST_NS`, which is none, if that cannot be."""
+    return origin_ns + round(seconds * 1e9) if abs(seconds) < _LONGEST_S else LAST_NS
 
 
 class LocalClock:
@@ -237,7 +246,7 @@ class Times:
         except (ValueError, UserWarning, DeprecationWarning):
             return None
         # What is far from the present does not fit into ns, and is told one by one.
-        near = found.min() >= _FIRST // 1000 and found.max() < _LAST // 1000
+        near = found.min() >= FIRST_NS // 1000 and found.max() < LAST_NS // 1000
         return found * 1000 if near else None
 
     def _parse(self, text: str | None) -> datetime:
@@ -270,11 +279,11 @@ class Times:
 
     def within(self, found: Ints, lines: Sequence[int] | None = None) -> Ints:
         """Return times with `NO_TIME` in place of those that cannot be."""
-        wrong = (found != NO_TIME) & ((found < _FIRST) | (found >= _LAST))
+        wrong = (found != NO_TIME) & ((found < FIRST_NS) | (found >= LAST_NS))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             self.findings.skip(
-                "rows of a time before 1971 or after 2199; is its unit right?",
+                IMPOSSIBLE,
                 line=lines[row] if lines is not None else None,
                 count=int(wrong.sum()),
             )

@@ -14,7 +14,8 @@ from reveal_core.importing.names import Target
 from reveal_core.importing.records import Records
 from reveal_core.importing.streams import identity_of, lines, opened
 from reveal_core.importing.tabular import read_files
-from reveal_core.importing.types import Chunk, ImportOptions, Layout
+from reveal_core.importing.times import Times, seconds_after
+from reveal_core.importing.types import NO_TIME, Chunk, ImportOptions, Layout
 from reveal_core.timespec import to_ns
 
 _PLACES = ("Package", "Die", "Node", "L3", "Core", "CPU", "APIC", "X2APIC")
@@ -22,7 +23,7 @@ _TIME = "Time_Of_Day_Seconds"
 _FIRST = ("usec", _TIME, *_PLACES, "Avg_MHz")
 """What a header begins with."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
-_INTERVAL = re.compile(r"Measurement interval: ([\d.]+) seconds")
+_INTERVAL = re.compile(r"Measurement interval: (\d+(?:\.\d+)?) seconds")
 _UNITS = (("%", "%"), ("MHz", "MHz"), ("Watt", "W"), ("Tmp", "°C"), ("_J", "J"))
 _SUBSYSTEMS = (("GFX", "gpu"), ("RAM", "memory"), ("SAM", "gpu"))
 
@@ -43,7 +44,10 @@ def read(source: Path, options: ImportOptions, findings: Findings) -> Iterator[C
 
 @dataclass
 class _Snapshot:
-    """What turbostat printed at one time: the values of each row, by its CPU and package."""
+    """What turbostat printed at one time: the values of each row, by its CPU and package.
+
+    ``ts`` is `NO_TIME` where the time was told to be none.
+    """
 
     ts: int
     rows: list[tuple[str, str, dict[str, float]]] = field(default_factory=list)
@@ -74,6 +78,7 @@ class _Log:
     def __init__(self, options: ImportOptions, findings: Findings) -> None:
         self.options = options
         self.findings = findings
+        self.times = Times("s", None, findings)
         self.names: list[str] | None = None
         self.headers = 0
         self.broken: tuple[int, str] | None = None
@@ -110,16 +115,16 @@ class _Log:
         if len(words) > len(self.names):
             self.findings.skip("rows with more values than the header has columns", line=line)
             return None
-        return self._row(dict(zip(self.names, words, strict=False)))
+        return self._row(dict(zip(self.names, words, strict=False)), line)
 
-    def _row(self, cells: dict[str, str]) -> _Snapshot | None:
+    def _row(self, cells: dict[str, str], line: int) -> _Snapshot | None:
         cpu = cells.get("CPU", WHOLE)
         package = cells.get("Package", "0")
         done = None
         now = self.snapshot
         if now is None or cpu == WHOLE or any(cpu == known for known, _, _ in now.rows):
             done = now
-            self.snapshot = now = _Snapshot(self._time(cells))
+            self.snapshot = now = _Snapshot(self._time(cells, line))
             self.count += 1
         values = {
             name: float(cell)
@@ -129,19 +134,20 @@ class _Log:
         now.rows.append((cpu, package, values))
         return done
 
-    def _time(self, cells: dict[str, str]) -> int:
+    def _time(self, cells: dict[str, str], line: int) -> int:
         if _TIME in cells:
-            seconds, _, fraction = cells[_TIME].partition(".")
-            return int(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9] or 0)
+            return int(self.times.ns([cells[_TIME]], [line])[0])
         if self.options.origin is None or self.interval_s is None:
             raise UsageError(
                 f"{self.findings.where} has no column {_TIME}: say when it began with --origin, and with "
                 "--interval how often it sampled"
             )
-        return to_ns(self.options.origin) + round(self.count * self.interval_s * 1e9)
+        return seconds_after(to_ns(self.options.origin), self.count * self.interval_s)
 
     def seconds(self, snapshot: _Snapshot) -> float | None:
         """Return over how long a snapshot's counts were counted; None where nothing says."""
+        if snapshot.ts == NO_TIME:
+            return None
         since = None if self.last is None else (snapshot.ts - self.last) / 1e9
         self.last = snapshot.ts
         return self.interval_s or since
@@ -149,6 +155,8 @@ class _Log:
 
 def _put(snapshot: _Snapshot, seconds: float | None, records: Records, findings: Findings) -> None:
     records.at(snapshot.ts)
+    if snapshot.ts == NO_TIME:
+        return
     cpus = sum(cpu != WHOLE for cpu, _, _ in snapshot.rows)
     several = cpus > 0
     records.facts["cpu"]["logical"] = max(cpus, records.facts["cpu"].get("logical") or 0) or None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from import_parts import imported, metadata_of
 
 from reveal_core.errors import UsageError
@@ -271,30 +268,6 @@ def test_sadf_in_local_time_and_damaged(tmp_path: Path) -> None:
     assert found.reasons() == ["the last record: the file ends within it"]
     with pytest.raises(UsageError, match="no output of sadf"):
         imported("sadf", written(tmp_path, "{}", "d.json"))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.text(max_size=400),
-    st.sampled_from(["turbostat", "perf", "dcgmi", "nvidia-smi", "sadf", "csv", "reveal-dataset"]),
-)
-def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str, kind: str) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.txt"
-    path.write_text(text, encoding="utf-8", errors="replace", newline="")
-    with contextlib.suppress(UsageError):
-        imported(kind, path, zone="UTC", origin=ORIGIN, interval_s=1.0)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.sampled_from([NVIDIA, DMON_LOG, TURBOSTAT]), st.integers(0, 900), st.text(max_size=5))
-def test_a_log_that_is_damaged_anywhere(
-    tmp_path_factory: pytest.TempPathFactory, text: str, at: int, noise: str
-) -> None:
-    kind = "turbostat" if text is TURBOSTAT else "nvidia-smi"
-    path = tmp_path_factory.getbasetemp() / "damaged.txt"
-    path.write_text(text[:at] + noise + text[at + 3 :], encoding="utf-8", errors="replace", newline="")
-    with contextlib.suppress(UsageError):
-        imported(kind, path, zone="UTC", origin=ORIGIN, interval_s=1.0)
 
 
 def test_names_of_tools_lead_into_the_catalogue() -> None:
