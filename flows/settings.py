@@ -121,6 +121,15 @@ class AlertSettings(BaseModel, extra="forbid"):
         }
 
 
+class PrometheusSettings(BaseModel, extra="forbid"):
+    """How ``reveal import prometheus`` enters the server: ``REVEAL_PROMETHEUS__TOKEN`` and so on."""
+
+    token: SecretStr | None = Field(default=None, description="Sent as a bearer token.")
+    token_file: Path | None = Field(default=None, description="File with the token, read for each request.")
+    user: str | None = Field(default=None, description="User of basic authentication.")
+    password: SecretStr | None = Field(default=None, description="Its password.")
+
+
 class MLflowSettings(BaseModel, extra="forbid"):
     """Where models and runs are kept: ``REVEAL_MLFLOW__URI`` and so on."""
 
@@ -153,6 +162,7 @@ class Settings(BaseSettings):
     mlflow: MLflowSettings = MLflowSettings()
     fleet: FleetSettings = FleetSettings()
     alerts: AlertSettings = AlertSettings()
+    prometheus: PrometheusSettings = PrometheusSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -9,7 +9,7 @@ from datetime import datetime
 from reveal_core.attribute.build import build_incidents
 from reveal_core.detect.following import Follower
 from reveal_core.features.derived import add_derived
-from reveal_core.features.pace import even_pace
+from reveal_core.features.pace import coarse_notes, even_pace
 from reveal_core.features.rates import physical_series
 from reveal_core.features.windowing import channel_windows, instance_space, roll_up_space
 from reveal_core.incidents import Incident
@@ -127,7 +127,7 @@ def analyse_windows(
     """
     scores = model.score_windows(windows, follower)
     incidents = build_incidents(scores, model.excursions(windows), series, profile_from(model.profile))
-    notes = []
+    notes = coarse_notes(series.channels.values(), model.profile["window_s"])
     own = scores.frame["threshold"] == model.threshold.value
     if model.threshold.provisional and own.any():
         notes.append(

@@ -21,6 +21,7 @@ REGIMES = "regimes"
 LEDGER = "ledger"
 LABELS = "labels"
 SILENCES = "silences"
+IMPORTS = "imports"
 ALERTS_STATE = "alerts/state.json"
 QUARANTINE = "quarantine"
 REPORTS_INDEX = f"{REPORTS}/index.html"
@@ -244,6 +245,11 @@ def labels_key(host: str) -> str:
 def silence_key(silence_id: str) -> str:
     """Return a silence's key."""
     return f"{SILENCES}/{quote_name(silence_id)}.json"
+
+
+def imports_key(host: str) -> str:
+    """Return the key of what was imported of a host from servers."""
+    return f"{IMPORTS}/host={quote_name(host)}.json"
 
 
 def parse_scores_model(part: str) -> tuple[str, int] | None:

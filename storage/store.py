@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from reveal_core.alerts import AlertState
+    from reveal_core.importing.covered import ImportRecord
     from reveal_core.labels import Label
     from reveal_core.ledger import Entry, Ledger
     from reveal_core.regimes import Regime
@@ -259,6 +260,21 @@ class Store:
         from storage.silences import read_silences
 
         return read_silences(self.backend)
+
+    def imports(self, host: str) -> tuple[ImportRecord, ...]:
+        """Return what was imported of a host from servers, by source."""
+        from storage.imports import read_imports
+
+        return read_imports(self.backend, host)
+
+    def put_import(self, host: str, record: ImportRecord) -> str:
+        """Store what was imported of a host from one source, in place of what was known; return the key.
+
+        Two imports of the same host must not run at once.
+        """
+        from storage.imports import put_import
+
+        return put_import(self.backend, host, record)
 
     def alert_state(self) -> AlertState:
         """Return what was told of incidents so far."""

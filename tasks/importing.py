@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reveal_core.errors import UsageError
+from reveal_core.features.pace import LEAST_SAMPLES
 from reveal_core.importing.assemble import Assembler
 from reveal_core.importing.findings import Findings
 from reveal_core.importing.kinds import kind_of, read_source
@@ -22,8 +23,6 @@ from storage.store import Store
 
 USUAL_WINDOW_S = 3.0
 """Length of a window in the profiles that Reveal brings."""
-LEAST_SAMPLES = 3
-"""A window with fewer samples has no spread worth the name."""
 
 
 def import_telemetry(
@@ -113,7 +112,7 @@ def import_telemetry(
         "samples": assembler.samples,
         "skipped": findings.skipped,
         "unmapped": findings.kept_as,
-        "notes": [*findings.notes, *_windows(period_ms)],
+        "notes": [*findings.notes, *window_notes(period_ms)],
         "period_ms": period_ms,
         "bytes": total,
         "start": iso(from_ns(assembler.first_ns)),
@@ -139,7 +138,7 @@ def suggest_mapping(*, kind: str, source: str) -> dict[str, str]:
     return {"mapping": suggest(Path(source), kind)}
 
 
-def _windows(period_ms: int) -> list[str]:
+def window_notes(period_ms: int) -> list[str]:
     """Return what to say where the method's usual windows are too short for the data."""
     if period_ms * LEAST_SAMPLES <= USUAL_WINDOW_S * 1000:
         return []

@@ -1,15 +1,21 @@
-"""Telemetry whose sampling interval followed the host, brought to one interval."""
+"""The interval of telemetry: one that followed the host is made even, and what a long one hides is told."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import polars as pl
 
+from reveal_core.channels import Channel
 from reveal_core.telemetry import BOOT_COLUMN, SPARSE_GRID, Telemetry
 
 PACE_METRICS = (SPARSE_GRID, "reveal.interval")
 """They tell how the host was sampled, which is over once it is brought to one interval."""
+COARSE_S = 1.0
+"""Samples that are further apart hide what an agent would see."""
+LEAST_SAMPLES = 3
+"""A window with fewer samples has no spread worth the name."""
 
 
 def is_adaptive(telemetry: Telemetry) -> bool:
@@ -57,3 +63,28 @@ def even_pace(telemetry: Telemetry) -> Telemetry:
 def _sparse_ms(telemetry: Telemetry) -> int:
     calm = telemetry.facts.get("calm_ms")
     return int(calm) if isinstance(calm, (int, float)) else 1
+
+
+def coarse_notes(channels: Iterable[Channel], window_s: float) -> list[str]:
+    """Return what cannot be seen in telemetry whose samples are far apart.
+
+    Parameters
+    ----------
+    channels
+        Of the telemetry; the fastest of them counts, as it does for windows.
+    window_s
+        Length of the windows.
+    """
+    period_s = min((c.period_ms for c in channels if c.period_ms > 0), default=0) / 1000.0
+    if period_s <= COARSE_S:
+        return []
+    notes = [
+        f"Samples come every {period_s:g} s: what is shorter shows as a mean (a second at 100 % as "
+        f"{100 / period_s:.2g} %), and which signal moved first within {period_s:g} s is not known."
+    ]
+    if window_s < LEAST_SAMPLES * period_s:
+        notes.append(
+            f"Windows of {window_s:g} s hold fewer than {LEAST_SAMPLES} of them, too few for any spread: "
+            f"set window_s = {LEAST_SAMPLES * period_s:g} and stride_s = {period_s:g} and fit again."
+        )
+    return notes

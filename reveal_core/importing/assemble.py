@@ -110,7 +110,7 @@ class Assembler:
         pile = self._piles.get(chunk.layout)
         if pile is None:
             pile = self._piles[chunk.layout] = _Pile(chunk.layout)
-            pile.cell_ns = _cell_ns(chunk.ts, pile.width)
+            pile.cell_ns = _cell_ns(chunk.ts, pile.width, chunk.layout.period_ms)
         cells = chunk.ts // pile.cell_ns
         several = np.unique(cells)
         for cell in several:
@@ -158,7 +158,7 @@ class Assembler:
             self.findings.skip("rows without any sample", count=len(ts))
             return
         if pile.periods is None or len(ts) > 1:
-            pile.periods = _periods(ts, present, pile.periods)
+            pile.periods = _periods(ts, present, pile.periods, layout.period_ms)
         gauges[missing] = np.float32(MISSING)
         columns = [
             _column(column, period)
@@ -174,7 +174,7 @@ class Assembler:
         batch = Batch(layout.host, BOOT, number, layout.facts, clock, clock, [b for b in blocks if b.columns])
         self.on_segment(encode_batch(batch))
         self.samples += int(present.sum())
-        self.rows_by_period[_round_ms(_typical_ms(ts))] += len(ts)
+        self.rows_by_period[_round_ms(_typical_ms(ts, layout.period_ms))] += len(ts)
         first, last = int(ts[0]), int(ts[-1])
         self.first_ns = min(self.first_ns, first) if self.segments else first
         self.last_ns = max(self.last_ns, last) if self.segments else last
@@ -248,28 +248,30 @@ def _column(column: ImportedColumn, period_ms: int) -> Column:
     return Column(column.metric.channel(column.instance, column.source, period_ms), column.metric, 1.0)
 
 
-def _cell_ns(ts: Ints, width: int) -> int:
+def _cell_ns(ts: Ints, width: int, known_ms: int | None) -> int:
     """Return the length of a cell, so that a segment holds some `CELL_VALUES` samples at most."""
-    period_s = _typical_ms(ts) / 1000
+    period_s = _typical_ms(ts, known_ms) / 1000
     for seconds in CELLS_S:
         if seconds / period_s * width <= CELL_VALUES:
             break
     return seconds * 1_000_000_000
 
 
-def _typical_ms(ts: Ints) -> float:
-    """Return the median time between rows in ms; `DEFAULT_PERIOD_MS` where there is but one."""
+def _typical_ms(ts: Ints, known_ms: int | None = None) -> float:
+    """Return the median time between rows in ms; what is known where there is but one, else the default."""
     steps = np.diff(np.unique(ts))
-    return float(np.median(steps)) / 1e6 if len(steps) else float(DEFAULT_PERIOD_MS)
+    return float(np.median(steps)) / 1e6 if len(steps) else float(known_ms or DEFAULT_PERIOD_MS)
 
 
-def _periods(ts: Ints, present: NDArray[np.bool_], known: list[int] | None) -> list[int]:
+def _periods(
+    ts: Ints, present: NDArray[np.bool_], known: list[int] | None, known_ms: int | None
+) -> list[int]:
     """Return the sampling period of each column in ms.
 
     It is the median time between samples, to three digits, so that jitter does not make every segment
     another; of a column with fewer than two samples it is what was known, else the rows'.
     """
-    usual = _round_ms(_typical_ms(ts))
+    usual = _round_ms(_typical_ms(ts, known_ms))
     counts = present.sum(axis=1)
     found = []
     for row, count in enumerate(counts):

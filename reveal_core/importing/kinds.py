@@ -1,6 +1,6 @@
 """Every kind of source that can be imported, in one visible list: a module each.
 
-A kind that asks a server has its place here too: its ``read`` takes the address in place of a path.
+What is asked of a server is no kind of these: `tasks.prometheus_importing` has it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
+SERVERS = ("prometheus",)
+"""What is asked of a server."""
+
+
 def kind_of(name: str) -> Kind:
     """Return a kind by its name.
 
@@ -70,7 +74,8 @@ def kind_of(name: str) -> Kind:
     for kind in KINDS:
         if kind.name == name:
             return kind
-    raise UsageError(f"there is no kind {name!r} to import: choose from {', '.join(k.name for k in KINDS)}")
+    known = [*(kind.name for kind in KINDS), *SERVERS]
+    raise UsageError(f"there is no kind {name!r} to import: choose from {', '.join(known)}")
 
 
 def read_source(

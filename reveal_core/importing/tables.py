@@ -255,7 +255,7 @@ class TableReader:
             state.layout = Layout(
                 host,
                 self.identity,
-                {**_facts([slot.column for slot in known.values()]), **self.facts},
+                {**facts_of([slot.column for slot in known.values()]), **self.facts},
                 tuple(known[key].column for key in gauges),
                 tuple(known[key].column for key in counters),
             )
@@ -292,7 +292,8 @@ def _put(row: np.ndarray, target: Ints, values: Floats | Ints, there: np.ndarray
     return int(present.sum()) - int(free.sum())
 
 
-def _facts(columns: Sequence[ImportedColumn]) -> dict[str, object]:
+def facts_of(columns: Sequence[ImportedColumn]) -> dict[str, object]:
+    """Return what the channels of a host say of its hardware."""
     cpus = {c.instance for c in columns if c.instance.startswith("cpu") and c.metric.subsystem == "cpu"}
     gpus = sorted({c.instance for c in columns if c.metric.subsystem == "gpu" and c.instance})
     return {

@@ -61,6 +61,8 @@ class Layout:
         Host facts for the segments.
     gauges, counters
         Levels, states and rates; and raw cumulative counts.
+    period_ms
+        Time between rows, for a stretch of a single one; None if it is not known.
     """
 
     host: str
@@ -68,6 +70,7 @@ class Layout:
     facts: Mapping[str, Any]
     gauges: tuple[ImportedColumn, ...]
     counters: tuple[ImportedColumn, ...] = ()
+    period_ms: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reveal_core.channels import Channel
-from reveal_core.features.pace import even_pace, is_adaptive
+from reveal_core.features.pace import coarse_notes, even_pace, is_adaptive
 from reveal_core.features.rates import physical_series
 from reveal_core.method import build_windows
 from reveal_core.profiles import load_profile
@@ -109,3 +111,19 @@ def test_reboots_and_clock_steps_make_no_rates() -> None:
     assert rates["stat.ctxt"].null_count() == 1
     assert rates["stat.ctxt"].drop_nulls().max() < 7000
     assert rates["ts"].is_sorted()
+
+
+@pytest.mark.parametrize(
+    ("period_ms", "window_s", "said"),
+    [
+        (100, 3.0, []),
+        (1000, 3.0, []),
+        (15_000, 45.0, ["Samples come every 15 s"]),
+        (15_000, 3.0, ["Samples come every 15 s", "Windows of 3 s hold fewer than 3 of them"]),
+    ],
+)
+def test_what_coarse_samples_hide_is_told(period_ms: int, window_s: float, said: list[str]) -> None:
+    channels = [replace(channel, period_ms=period_ms) for channel in CHANNELS.values()]
+    notes = coarse_notes([*channels, replace(channels[0], period_ms=0)], window_s)
+    assert [note[: len(start)] for note, start in zip(notes, said, strict=True)] == said
+    assert coarse_notes([], window_s) == []

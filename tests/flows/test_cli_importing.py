@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from prometheus_fake import serving
 
 from flows.cli import main
 
@@ -62,6 +63,17 @@ def test_a_mapping_is_proposed_and_used(capsys: pytest.CaptureFixture) -> None:
         ("import reveal-dataset .", 2, "--timezone"),
         ("import csv", 2, "Missing argument"),
         ("import perf t.csv --suggest", 2, "needs no mapping file"),
+        (
+            "import csv t.csv --match x --again",
+            2,
+            "only prometheus asks a server: leave out --match and --again",
+        ),
+        ("import prometheus http://h --host x", 2, "the server says it itself: leave out --host"),
+        ("import prometheus h:9090", 2, "the address of a server is expected"),
+        ("import prometheus http://ann:pa55@h", 2, "an address must hold no user or password"),
+        ("import prometheus http://h --concurrency 0", 2, "--concurrency"),
+        ("import prometheus https://h --ca-file no.pem", 2, "--ca-file: no.pem is no file"),
+        ("import prometheus http://127.0.0.1:1", 3, "cannot be reached: Connection refused"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -73,3 +85,35 @@ def test_bad_input_is_one_line(
     assert captured.err.count("\n") == 1
     assert said in captured.err
     assert not list(here.rglob("*.parquet"))
+
+
+def test_a_server_is_entered_by_the_settings(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REVEAL_PROMETHEUS__TOKEN", "s3cret")
+    with serving() as fake:
+        fake.token = "s3cret"
+        samples = [(1_764_446_400_000 + 15_000 * n, str(n)) for n in range(20)]
+        fake.add("node_context_switches_total", samples, instance="n1:9100", job="node")
+        fake.add("app_total", samples, instance="n1:9100", job="app")
+        line = [
+            "import",
+            "prometheus",
+            fake.url,
+            "--start",
+            "2025-11-29T20:00Z",
+            "--end",
+            "2025-11-29T21:00Z",
+        ]
+        assert main([*line, "--store", "s", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["hosts"], found["segments"], found["samples"]) == (["n1"], 1, 20)
+        assert [entry["item"] for entry in found["skipped"]] == ["app_total"]
+        assert main([*line, "--store", "s"]) == 0
+        shown = capsys.readouterr()
+        assert "there is nothing new" in shown.out
+        Path("token").write_text("wr0ng", encoding="ascii")
+        assert main([*line, "--token-file", "token", "--store", "s"]) == 3
+        told = capsys.readouterr()
+    assert "refuses (401): it does not take what was given" in told.err
+    assert not any(secret in text for secret in ("s3cret", "wr0ng") for text in (*shown, *told))
