@@ -21,6 +21,7 @@ from flows.commands import (
     comparing,
     demo,
     evaluating,
+    fleet,
     importing,
     incidents,
     inspecting,
@@ -100,6 +101,7 @@ LAB_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("clean", lab.clean, "reveal lab clean"),
     ("campaign", campaign.campaign, "reveal lab campaign --dir campaign --runs 150"),
     ("replay", replay.replay, "reveal lab replay --store ./healthy --start -1h"),
+    ("fleet", fleet.simulate, "reveal lab fleet --store ./fleet --hosts 100 --history 10m"),
 )
 models_app = typer.Typer(
     help="The registered models: which there are, who moved an alias, drift, and going back.",
@@ -148,6 +150,7 @@ BENCH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("collector", bench.collector, "reveal bench collector --duration 60s"),
     ("features", bench.features, "reveal bench features --no-peers"),
     ("scoring", bench.scoring, "reveal bench scoring --duration 1h"),
+    ("fleet", fleet.bench, "reveal bench fleet --hosts 100,300"),
 )
 for group, commands in (
     (app, COMMANDS),

@@ -91,7 +91,7 @@ class SampleHost:
                 facts={"cpu": {"model": "Sample", "logical": _CORES}, "gpus": []},
                 ts=array("q", (start_ns + since).tolist()),
                 mono=array("q", (boot_ns + since).tolist()),
-                blocks=[_block(columns, part)],
+                blocks=[block_of(columns, part)],
             )
             found.append(encode_batch(batch))
         return found
@@ -124,6 +124,7 @@ def _source(metric: Metric) -> str:
     )
 
 
-def _block(columns: list[Column], samples: NDArray[np.int64]) -> Block:
+def block_of(columns: Sequence[Column], samples: NDArray[np.int64]) -> Block:
+    """Return samples, a row for each column, as the collector would hold them until it encodes."""
     packed = array("q", np.ascontiguousarray(samples.T).ravel().tobytes())
     return Block(columns=list(columns), ticks=list(range(samples.shape[1])), pieces=[(len(columns), packed)])

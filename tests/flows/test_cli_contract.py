@@ -15,7 +15,7 @@ from reveal_core.errors import UnavailableError
 
 COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo", "evaluate"]
 COMMANDS += ["import", "compare"]
-LAB_COMMANDS = ["list", "workload", "inject", "clean", "campaign", "replay"]
+LAB_COMMANDS = ["list", "workload", "inject", "clean", "campaign", "replay", "fleet"]
 MODELS_COMMANDS = ["list", "show", "history", "promote", "rollback", "drift"]
 GROUPS = {
     "lab": LAB_COMMANDS,
@@ -24,7 +24,7 @@ GROUPS = {
     "incidents": ["list", "show", "label", "summary", "truth"],
     "silences": ["list", "add", "end"],
     "alerts": ["test"],
-    "bench": ["collector", "features", "scoring"],
+    "bench": ["collector", "features", "scoring", "fleet"],
 }
 GROUPED = [[group, name] for group, names in GROUPS.items() for name in names]
 
