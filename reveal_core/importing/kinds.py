@@ -13,6 +13,7 @@ from reveal_core.errors import UsageError
 from reveal_core.importing import (
     dmon,
     nvidia_smi,
+    otlp,
     perf_stat,
     reveal_dataset,
     sadf,
@@ -56,6 +57,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("turbostat", "a log of turbostat", turbostat.read),
     Kind("perf", "a log of perf stat -I", perf_stat.read),
     Kind("stats-collect", "raw logs of stats-collect, a folder for each host", stats_collect.read),
+    Kind("otlp", "OTLP JSON of the OpenTelemetry collector's host metrics, or a folder of such", otlp.read),
 )
 
 
