@@ -17,7 +17,9 @@ from storage.layout import (
     SCORES,
     date_part,
     floor_hour,
+    hour_parts,
     parse_date_part,
+    parse_host_part,
     parse_hour_part,
     parse_scores_model,
     scores_folder,
@@ -81,15 +83,8 @@ def put_scores(backend: Backend, model: str, scores: Scores) -> list[str]:
     return sorted(keys)
 
 
-def _read_range(
-    backend: Backend,
-    model: str,
-    host: str,
-    start: datetime,
-    end: datetime,
-    columns: Sequence[str] | None = None,
-) -> pl.DataFrame | None:
-    """Return what is stored of windows that begin in [start, end), in no order; None if there are none."""
+def _hours(backend: Backend, model: str, start: datetime, end: datetime) -> list[datetime]:
+    """Return the hours of [start, end) of which a model's scores are stored."""
     low, high = floor_hour(start), to_utc(end)
     folder = scores_folder(model)
     days = [d for d in map(parse_date_part, backend.names(folder)) if d and low.date() <= d <= high.date()]
@@ -100,7 +95,19 @@ def _read_range(
         for hour in map(parse_hour_part, names)
         if hour is not None
     ]
-    keys = [scores_key(model, host, hour) for hour in every if low <= hour < high]
+    return [hour for hour in every if low <= hour < high]
+
+
+def _read_range(
+    backend: Backend,
+    model: str,
+    host: str,
+    start: datetime,
+    end: datetime,
+    columns: Sequence[str] | None = None,
+) -> pl.DataFrame | None:
+    """Return what is stored of windows that begin in [start, end), in no order; None if there are none."""
+    keys = [scores_key(model, host, hour) for hour in _hours(backend, model, start, end)]
     frames = [f for f in backend.each(partial(_read, backend, columns=columns), keys) if f is not None]
     if not frames:
         return None
@@ -141,3 +148,40 @@ def read_scores(backend: Backend, model: str, host: str, start: datetime, end: d
         return None
     detectors = tuple(name.removeprefix(_SCORE) for name in frame.columns if name.startswith(_SCORE))
     return Scores(host, frame.sort("start"), detectors)
+
+
+def read_judged(
+    backend: Backend, hosts: Sequence[str], start: datetime, end: datetime
+) -> dict[str, pl.DataFrame]:
+    """Return what models said of the windows of hosts; see `storage.store.Store.read_judged`."""
+    wanted = set(hosts)
+    files: list[tuple[str, str, str]] = []
+    for name, version in sorted(m for m in map(parse_scores_model, backend.names(SCORES)) if m is not None):
+        model = f"{name}@{version}"
+        for hour in _hours(backend, model, start, end):
+            folder = f"{scores_folder(model)}/{hour_parts(hour)}"
+            for file in backend.names(folder):
+                host = parse_host_part(file.removesuffix(".parquet"))
+                if host is not None and host in wanted:
+                    files.append((host, name, f"{folder}/{file}"))
+    columns = ("start", "end", "coverage", "fused", "threshold")
+    read = backend.each(partial(_read, backend, columns=columns), [key for *_, key in files])
+    time = pl.col("start").to_physical()
+    found: dict[str, dict[str, list[pl.DataFrame]]] = {}
+    for (host, name, _), frame in zip(files, read, strict=True):
+        rows = None if frame is None else frame.filter((time >= to_ns(start)) & (time < to_ns(end)))
+        if rows is not None and rows.height:
+            found.setdefault(host, {}).setdefault(name, []).append(rows)
+    return {host: _judged_last(by_name) for host, by_name in found.items()}
+
+
+def _judged_last(by_name: dict[str, list[pl.DataFrame]]) -> pl.DataFrame:
+    """Return the windows of the model that judged the newest; where several versions did, the last speaks."""
+    newest = {name: max(_last_start(frame) for frame in frames) for name, frames in by_name.items()}
+    name = max(newest, key=lambda name: (newest[name], name))
+    frame = pl.concat(by_name[name], how="vertical_relaxed")
+    return frame.unique("start", keep="last", maintain_order=True).sort("start")
+
+
+def _last_start(frame: pl.DataFrame) -> int:
+    return int(frame["start"].to_physical().max())  # type: ignore[arg-type]

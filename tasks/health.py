@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from reveal_core.collect.agent import Collector, cpu_seconds, resident_bytes
-from reveal_core.errors import UnavailableError, UsageError
 from tasks.collecting import SegmentSink
+from tasks.metrics_server import serve_metrics
 
 
 class AgentHealth:
@@ -74,14 +73,4 @@ class AgentHealth:
         UnavailableError
             If nothing can be served there.
         """
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
-            raise UsageError(f"--metrics {address}: give it as HOST:PORT, such as 127.0.0.1:9464")
-        registry = CollectorRegistry()
-        registry.register(self)  # type: ignore[arg-type]
-        try:
-            server, _ = start_http_server(int(port), host.strip("[]"), registry)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise UnavailableError(f"--metrics {address}: {reason}") from error
-        return int(server.server_port)
+        return int(serve_metrics("--metrics", address, self, "127.0.0.1:9464").server_port)

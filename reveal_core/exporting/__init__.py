@@ -1,0 +1,1 @@
+"""Incidents and scores for other tools: what is told of a fleet, as Prometheus metrics and in OTLP."""
