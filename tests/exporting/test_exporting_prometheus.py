@@ -118,7 +118,7 @@ def test_the_text_passes_prometheus_own_linter() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.one_of(st.just(ODD), st.text(min_size=1, max_size=30)))
 def test_labels_may_hold_anything(host: str) -> None:
     found = parsed(render(fleet_families(fleet(replace(struck("node-1"), host=host)))))

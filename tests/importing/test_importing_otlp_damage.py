@@ -128,7 +128,7 @@ def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(found for key, one in inner for found in places_in(one, (*path, key)))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(places_in(WHOLE)[1:]), WORTHLESS)
 def test_a_document_that_holds_something_else_anywhere(path: tuple[Any, ...], value: Any) -> None:
     document = copy.deepcopy(WHOLE)
@@ -144,7 +144,7 @@ def test_a_document_that_holds_something_else_anywhere(path: tuple[Any, ...], va
             assert isinstance(found, Known | Other | Refused)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(places_in(WHOLE)[1:]), WORTHLESS, st.floats(0.0, 1.0), st.integers(0, 30))
 def test_a_file_that_is_damaged_anywhere(
     tmp_path_factory: pytest.TempPathFactory, path: tuple[Any, ...], value: Any, where: float, lost: int
