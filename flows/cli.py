@@ -21,6 +21,7 @@ from flows.commands import (
     comparing,
     demo,
     evaluating,
+    exporting,
     fleet,
     importing,
     incidents,
@@ -145,6 +146,14 @@ alerts_app = typer.Typer(help="Who is told of incidents.", no_args_is_help=True)
 ALERTS_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("test", silences.try_command, "reveal alerts test"),
 )
+export_app = typer.Typer(
+    help="Incidents and scores for other tools: Prometheus and Grafana, and whatever takes OTLP.",
+    no_args_is_help=True,
+)
+EXPORT_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("prometheus", exporting.prometheus, "reveal export prometheus --listen 127.0.0.1:9465"),
+    ("otlp", exporting.otlp, "reveal export otlp --endpoint http://collector:4318 --start -10m"),
+)
 bench_app = typer.Typer(help="What Reveal costs on this machine, measured.", no_args_is_help=True)
 BENCH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("collector", bench.collector, "reveal bench collector --duration 60s"),
@@ -160,6 +169,7 @@ for group, commands in (
     (incidents_app, INCIDENTS_COMMANDS),
     (silences_app, SILENCES_COMMANDS),
     (alerts_app, ALERTS_COMMANDS),
+    (export_app, EXPORT_COMMANDS),
     (bench_app, BENCH_COMMANDS),
 ):
     for name, function, example in commands:
@@ -170,6 +180,7 @@ app.add_typer(regimes_app, name="regimes")
 app.add_typer(incidents_app, name="incidents")
 app.add_typer(silences_app, name="silences")
 app.add_typer(alerts_app, name="alerts")
+app.add_typer(export_app, name="export")
 app.add_typer(bench_app, name="bench")
 
 

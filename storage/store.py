@@ -163,6 +163,20 @@ class Store:
 
         return read_past(self.backend, name, host, start, end)
 
+    def read_judged(self, hosts: Sequence[str], start: datetime, end: datetime) -> dict[str, pl.DataFrame]:
+        """Return what models said of the windows of hosts that begin in [``start``, ``end``), by host.
+
+        Returns
+        -------
+        dict
+            Of each host that was judged ``start``, ``end``, ``coverage``, ``fused`` and ``threshold`` by
+            start: as the registered model has them that judged its newest window there, of a window that
+            several versions scored the newest's.
+        """
+        from storage.scores import read_judged
+
+        return read_judged(self.backend, hosts, start, end)
+
     def put_regime(self, regime: Regime) -> str:
         """Store a host's regime in place of the one before; return its key."""
         from storage.regimes import put_regime

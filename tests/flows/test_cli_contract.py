@@ -24,6 +24,7 @@ GROUPS = {
     "incidents": ["list", "show", "label", "summary", "truth"],
     "silences": ["list", "add", "end"],
     "alerts": ["test"],
+    "export": ["prometheus", "otlp"],
     "bench": ["collector", "features", "scoring", "fleet"],
 }
 GROUPED = [[group, name] for group, names in GROUPS.items() for name in names]
@@ -91,6 +92,13 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
         ("compare --store . --grid none.toml", 2, "grid file none.toml cannot be read"),
         ("regimes list --store nothing-here", 3, "store nothing-here"),
         ("regimes acknowledge --host x --store .", 2, "no host 'x' is held in store ."),
+        ("export prometheus --store nothing-here", 3, "store nothing-here"),
+        ("export prometheus --store . --listen nonsense:x", 2, "HOST:PORT"),
+        ("export prometheus --store . --textfile a.txt", 2, "files that end in .prom"),
+        ("export prometheus --listen 1 --textfile a.prom", 2, "exclude each other"),
+        ("export otlp --store .", 2, "where to is not said"),
+        ("export otlp --store . --out x --step 1ms", 2, "at least 1 s"),
+        ("export otlp --store . --endpoint nonsense", 2, "--endpoint: an address"),
         ("lab inject nonsense", 2, "there is no fault 'nonsense'"),
         ("lab inject cpu-contention --duration never", 2, "'never' is not a duration"),
         ("lab workload --dir nothing-here", 3, "nothing-here is no folder"),
