@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,72 @@ class OddHost:
     score: float
     deviation_pct: float
     metrics: tuple[PeerMetric, ...]
+
+
+@dataclass(frozen=True)
+class WorkMetric:
+    """A metric of work done, in which the hosts of a job must be alike.
+
+    Attributes
+    ----------
+    name, unit, subsystem
+        Of the metric; the unit is that of the physical value.
+    part
+        ``mean`` over the instances of a host, or ``value`` of a metric that has none.
+    """
+
+    name: str
+    unit: str
+    subsystem: str
+    part: str
+
+
+@dataclass(frozen=True)
+class StragglerMetric(PeerMetric):
+    """A metric in which a host of a job stands apart, with what is said of it to people.
+
+    Attributes
+    ----------
+    unit, subsystem, part
+        As `WorkMetric` has them.
+    low, high
+        The least and the most of the peers' medians.
+    """
+
+    unit: str
+    subsystem: str
+    part: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A host of a job that was out of step with its peers for a while.
+
+    Attributes
+    ----------
+    host, job
+        Which host, and the id of the job that it was compared in; several ids, with commas, where all peers
+        run the same several jobs.
+    start, end
+        The time over which it was compared and named, UTC.
+    on
+        Whether the newest comparison names it.
+    score, deviation_pct
+        Of the comparison in which it stood out most; see `OddHost`.
+    peers
+        How many other hosts it was compared with.
+    metrics
+        What made it odd, the largest share first.
+    """
+
+    host: str
+    job: str
+    start: datetime
+    end: datetime
+    on: bool
+    score: float
+    deviation_pct: float
+    peers: int
+    metrics: tuple[StragglerMetric, ...]

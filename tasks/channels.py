@@ -213,7 +213,8 @@ def told(entry: Payload) -> list[str]:
     times = "1 time" if entry["count"] == 1 else f"{entry['count']} times"
     state = "still on" if entry["state"] == OPEN else f"over at {entry['end']}"
     flapping = ", flapping" if entry["flapping"] else ""
-    lines = [f"Began at {entry['first']}, came {times}{flapping}, {state}. Incident {entry['id']}."]
+    ran = f" Job {entry['job']}." if entry.get("job") else ""
+    lines = [f"Began at {entry['first']}, came {times}{flapping}, {state}. Incident {entry['id']}.{ran}"]
     incident = entry.get("incident") or {}
     causes = incident.get("causes") or []
     if causes:

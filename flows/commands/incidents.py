@@ -73,7 +73,8 @@ def _show_one(console: Console, found: dict[str, Any]) -> None:
     def line(text: str = "") -> None:
         console.print(text, markup=False, soft_wrap=True)
 
-    line(f"{found['id']} on {found['host']}: {found['subsystem']}")
+    ran = f", job {found['job']}" if found["job"] else ""
+    line(f"{found['id']} on {found['host']}{ran}: {found['subsystem']}")
     line(f"from {found['start']} to {found['end']}, {found['score']:.1f} times its threshold")
     if history := found["history"]:
         state = history["state"] if not history["flapping"] else f"{history['state']}, flapping"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from reveal_core.incidents import Incident, MetricEvidence
+from reveal_core.incidents import STRAGGLER, Incident, MetricEvidence
 from reveal_core.report.quantities import (
     COMPARABLE,
     STEP_S,
@@ -30,12 +30,13 @@ def with_peers(incident: Incident, others: Sequence[Series]) -> Incident:
     Parameters
     ----------
     incident
-        The incident; what it says of peers so far is replaced where there are others.
+        The incident; what it says of peers so far is replaced where there are others, but for one that was
+        found by comparing the hosts of a job: those were its peers, and no others are.
     others
         Series of the other hosts, in order of their names; those without samples of a metric are none of its
         peers.
     """
-    if not others or not incident.metrics:
+    if not others or not incident.metrics or incident.cause == STRAGGLER:
         return incident
     chosen = [others[n] for n in np.linspace(0, len(others) - 1, min(len(others), MAX_PEERS)).astype(int)]
     found: list[list[float]] = [[] for _ in incident.metrics]

@@ -26,6 +26,7 @@ from reveal_core.formatting import (
     format_time,
     format_value,
 )
+from reveal_core.incidents import STRAGGLER
 from reveal_core.report.charts import (
     counts_sentence,
     subsystem_counts,
@@ -140,6 +141,7 @@ def _environment() -> Environment:
         "timeline_data": lambda host, faults: _data(timeline_figure(host, faults)),
         "metric_data": lambda plot, incident: _data(metric_figure(plot, incident)),
         "length": lambda span: (span.end - span.start).total_seconds(),
+        "STRAGGLER": STRAGGLER,
         "HEAT_ROW": ROW,
         "FULL": FULL,
         "FEW_HOSTS": FEW_HOSTS,

@@ -134,7 +134,8 @@ def _fleet_row(report: Report, fleet: FleetIncident, members: Sequence[IncidentR
 def _section(shown: IncidentReport) -> list[str]:
     incident = shown.incident
     lines = [f"## {shown.number}. {escape(shown.headline)}", ""]
-    lines += [f"{escape(incident.host)}: {escape(', '.join(standing(shown)))}.", ""]
+    ran = f", job {escape(incident.job)}" if incident.job else ""
+    lines += [f"{escape(incident.host)}{ran}: {escape(', '.join(standing(shown)))}.", ""]
     if incident.causes:
         cause = incident.causes[0]
         lines += [f"**{escape(cause.title)}** ({100 * cause.confidence:.0f} % confidence)", ""]

@@ -1,0 +1,335 @@
+"""The stages of comparing the hosts of a job: who are peers, who is out of step, and what is noted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from reveal_core.errors import NoTelemetryError
+from reveal_core.incidents import OPEN, RESOLVED, STRAGGLER, iso
+from reveal_core.timespec import parse_time
+from tasks.planning import NEWEST, WARM_UP
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from reveal_core.jobtable import Job
+    from reveal_core.ledger import Ledger
+    from reveal_core.odd_hosts import Straggler
+    from reveal_core.work import Range, Work
+    from storage.store import Store
+
+GIVEN_UP = timedelta(days=1)
+"""A straggler that was not compared for so long is no open incident any more."""
+_SPARE_S = 3600.0
+"""Minutes are kept for so much longer than hosts are compared over: telemetry may come late."""
+
+
+@cache
+def _stragglers() -> TypeAdapter[list[Straggler]]:
+    from pydantic import TypeAdapter
+
+    from reveal_core.odd_hosts import Straggler
+
+    return TypeAdapter(list[Straggler])
+
+
+@cache
+def _jobs() -> TypeAdapter[list[Job]]:
+    from pydantic import TypeAdapter
+
+    from reveal_core.jobtable import Job
+
+    return TypeAdapter(list[Job])
+
+
+def find_peers(store: str, *, scored: list[dict[str, Any]], span_s: float) -> dict[str, Any]:
+    """Looking for peers.
+
+    Parameters
+    ----------
+    store
+        Root of the store, with the table of jobs.
+    scored
+        Hosts that were scored: ``host``, ``start``, ``end``, and ``job``, the id of the job that their
+        telemetry itself names, ``""`` where it names none.
+    span_s
+        Time over which hosts are compared, s.
+
+    Returns
+    -------
+    dict
+        ``groups``: hosts that may be peers, apart from those that cannot, each with ``hosts`` (of ``scored``)
+        and ``jobs`` (plain); ``running``: by host the jobs that it runs at its end, ``""`` for none;
+        ``known``: whether any job is, or anything is open of one; and ``notes``.
+
+    Raises
+    ------
+    UnavailableError
+        If the store cannot be reached.
+    """
+    from reveal_core.jobtable import JobTable, label_of, together
+    from reveal_core.peers import needed
+    from storage.store import Store
+
+    source = Store(store)
+    start, end = _range(scored)
+    jobs = source.jobs(needed(start, end, span_s)[0], end)
+    table = JobTable(jobs)
+    by_host = {item["host"]: item for item in scored}
+    own = {host: item["job"] for host, item in by_host.items() if item["job"]}
+    groups = []
+    for hosts in together([job for job in jobs if job.touches(start, end)], own, by_host):
+        members = set(hosts)
+        mine = [job.to_dict() for job in jobs if any(one.host in members for one in job.hosts)]
+        groups.append({"hosts": [by_host[host] for host in hosts], "jobs": mine})
+    notes = []
+    if jobs and not own and not any(one.host in by_host for job in jobs for one in job.hosts):
+        notes.append(
+            f"Jobs are known in this time, but on none of the hosts that were scored: jobs name "
+            f"{jobs[0].hosts[0].host}, telemetry names {min(by_host)}."
+        )
+    return {
+        "groups": groups,
+        "running": {
+            host: label_of(table.at(host, parse_time(item["end"]))[0]) or item["job"]
+            for host, item in by_host.items()
+        },
+        "known": bool(jobs or own or source.stragglers()),
+        "notes": notes,
+    }
+
+
+def _range(items: Sequence[Mapping[str, Any]]) -> tuple[datetime, datetime]:
+    return min(parse_time(item["start"]) for item in items), max(parse_time(item["end"]) for item in items)
+
+
+def compare_peers(
+    store: str,
+    *,
+    hosts: list[dict[str, Any]],
+    jobs: list[dict[str, Any]],
+    metrics: list[str],
+    span_s: float,
+    threshold: float,
+    effect: float,
+) -> dict[str, Any]:
+    """Comparing peers.
+
+    Parameters
+    ----------
+    store
+        Root of the store, where work of hosts is read and kept.
+    hosts, jobs
+        A group from `find_peers`.
+    metrics
+        Of work done, as shell patterns.
+    span_s, threshold, effect
+        As `reveal_core.peers.PeerRules` has them.
+
+    Returns
+    -------
+    dict
+        ``stragglers`` (plain `reveal_core.odd_hosts.Straggler`), ``judged`` (each ``host``, ``job`` and
+        ``until``: its newest comparison), and ``threshold``.
+
+    Raises
+    ------
+    UnavailableError
+        If the store cannot be reached or written.
+    """
+    from reveal_core.jobtable import JobTable
+    from reveal_core.peers import PeerRules, compare_hosts, needed
+    from storage.store import Store
+
+    target = Store(store)
+    start, end = _range(hosts)
+    need = needed(start, end, span_s)
+    known = target.works([item["host"] for item in hosts])
+    found = compare_hosts(
+        [_work(target, item, one, metrics, need, span_s) for item, one in zip(hosts, known, strict=True)],
+        JobTable(_jobs().validate_python(jobs)),
+        {item["host"]: item["job"] for item in hosts if item["job"]},
+        start,
+        end,
+        PeerRules(span_s=span_s, threshold=threshold, effect=effect),
+    )
+    return {
+        "stragglers": [
+            {**asdict(one), "start": iso(one.start), "end": iso(one.end)} for one in found.stragglers
+        ],
+        "judged": [{**asdict(one), "until": iso(one.until)} for one in found.judged],
+        "threshold": threshold,
+    }
+
+
+def _work(
+    target: Store,
+    item: Mapping[str, Any],
+    known: Work | None,
+    metrics: Sequence[str],
+    need: Range,
+    span_s: float,
+) -> Work:
+    """Return what a host did over the time that is needed; only what is new in it is read."""
+    from reveal_core.work import MINUTE, Work, chosen_by, floor_minute, joined, to_look_at, work_of
+
+    fresh = floor_minute(parse_time(item["start"])), floor_minute(parse_time(item["end"])) + MINUTE
+    wanted = to_look_at(known, metrics, need, fresh)
+    if wanted is None and known is not None:
+        return known
+    since, last = wanted or need
+    found = Work(item["host"], tuple(metrics), since, (last - since) // MINUTE)
+    while since < last:  # hour by hour: days of the counters of all cores at once would not fit into memory
+        until = min(since + NEWEST, last)
+        try:
+            read = target.read_telemetry(item["host"], since - WARM_UP, until, columns=chosen_by(metrics))
+            found = joined(found, work_of(read.telemetry, metrics, since, until))
+        except NoTelemetryError:
+            pass  # the minutes are known to hold nothing
+        since = until
+    if known is not None and wanted != need:
+        found = joined(known, found)
+    if known is None or known.patterns != found.patterns or found.last >= known.last:
+        target.put_work(found.latest(round((span_s + _SPARE_S) / 60.0)))
+    return found
+
+
+def note_stragglers(
+    store: str, *, scored: list[dict[str, Any]], running: dict[str, str], compared: list[dict[str, Any]]
+) -> dict[str, list[str]]:
+    """Noting stragglers.
+
+    What was found is an incident of its host until a comparison no longer names it; and incidents that
+    windows show are told the job that the host ran.
+
+    Parameters
+    ----------
+    store
+        Root of the store.
+    scored
+        Hosts that were scored, as `find_peers` takes them, each with ``incidents`` (ids).
+    running
+        From `find_peers`.
+    compared
+        From `compare_peers`, of every group.
+
+    Returns
+    -------
+    dict
+        By host the ids of its incidents as a straggler.
+
+    Raises
+    ------
+    UnavailableError
+        If the store cannot be reached or written.
+    """
+    from reveal_core.attribute.stragglers import end_straggler, note_straggler, straggler_incident
+    from storage.store import Store
+
+    target = Store(store)
+    found: dict[str, list[tuple[Straggler, float]]] = {}
+    judged: dict[str, tuple[str, datetime]] = {}
+    for part in compared:
+        for one in _stragglers().validate_python(part["stragglers"]):
+            found.setdefault(one.host, []).append((one, part["threshold"]))
+        judged |= {one["host"]: (one["job"], parse_time(one["until"])) for one in part["judged"]}
+    ends = {item["host"]: parse_time(item["end"]) for item in scored}
+    before = target.stragglers()
+    after: dict[str, tuple[str, ...]] = {}
+    ids: dict[str, list[str]] = {}
+    for host in sorted({*found, *before}):
+        known = ledger = target.ledger(host)
+        for one, threshold in sorted(found.get(host, ()), key=lambda pair: pair[0].start):
+            incident = straggler_incident(one, ledger, threshold=threshold)
+            ids.setdefault(host, []).append(incident.id)
+            if any(entry.has(incident.id) and entry.end > incident.end for entry in ledger.entries):
+                continue  # an old stretch was judged again, and more is known of it by now
+            target.put_incident(incident)
+            ledger = note_straggler(ledger, incident)
+        on = {one.job for one, _ in found.get(host, ()) if one.on}
+        for job, end in _open(ledger).items():
+            over = _over_at(host, job, end, on, judged, running, ends)
+            if over is not None:
+                ledger = end_straggler(ledger, job, over)
+        if ledger != known:
+            _close(target, known, ledger)
+            target.put_ledger(ledger)
+        after[host] = tuple(sorted(_open(ledger)))
+    kept = {host: jobs for host, jobs in after.items() if jobs}
+    if kept != before:
+        target.put_stragglers(kept)
+    _name_jobs(target, scored)
+    return {host: list(dict.fromkeys(mine)) for host, mine in ids.items()}
+
+
+def _open(ledger: Ledger) -> dict[str, datetime]:
+    """Return the jobs in which a host is out of step, with the end of what was found last."""
+    return {
+        entry.job: entry.end for entry in ledger.entries if entry.cause == STRAGGLER and entry.state == OPEN
+    }
+
+
+def _over_at(
+    host: str,
+    job: str,
+    end: datetime,
+    on: Iterable[str],
+    judged: Mapping[str, tuple[str, datetime]],
+    running: Mapping[str, str],
+    ends: Mapping[str, datetime],
+) -> datetime | None:
+    """Return when a straggler was found to be none any more; None if it was not.
+
+    It is over when the newest comparison in the same job does not name it, when the host runs the job no
+    longer, and when nobody compared it for a day.
+    """
+    if job in on:
+        return None
+    if host in judged and judged[host][0] == job:
+        return judged[host][1]
+    if host in ends and running.get(host) != job:
+        return ends[host]
+    now = max(ends.values())
+    return now if now - end > GIVEN_UP else None
+
+
+def _close(target: Store, before: Ledger, after: Ledger) -> None:
+    """Let the incidents of entries that are over now say so themselves."""
+    states = {entry.id: entry.state for entry in before.entries}
+    for entry in after.entries:
+        if entry.state != RESOLVED or states.get(entry.id) != OPEN or not entry.episodes[-1].incidents:
+            continue
+        incident = target.read_incident(entry.episodes[-1].incidents[-1])
+        if incident is not None and incident.state == OPEN:
+            target.put_incident(replace(incident, state=RESOLVED))
+
+
+def _name_jobs(target: Store, scored: Sequence[Mapping[str, Any]]) -> None:
+    """Tell incidents that windows show, and their entries, the job that the host ran meanwhile."""
+    from reveal_core.jobtable import JobTable, label_of
+
+    struck = [item for item in scored if item["incidents"]]
+    if not struck:
+        return
+    start, end = _range(struck)
+    table = JobTable(target.jobs(start - NEWEST, end))
+    for item in struck:
+        ledger = known = target.ledger(item["host"])
+        for incident in filter(None, map(target.read_incident, item["incidents"])):
+            ids = table.during(item["host"], incident.start, incident.end)
+            label = label_of(ids) or item["job"]
+            if not label or incident.cause == STRAGGLER:
+                continue
+            if incident.job != label:
+                target.put_incident(replace(incident, job=label))
+            entries = (
+                replace(entry, job=label) if entry.has(incident.id) and entry.cause != STRAGGLER else entry
+                for entry in ledger.entries
+            )
+            ledger = replace(ledger, entries=tuple(entries))
+        if ledger != known:
+            target.put_ledger(ledger)
