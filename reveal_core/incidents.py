@@ -18,6 +18,11 @@ ACTIONS = {
 OPEN, RESOLVED = "open", "resolved"
 """States of an incident: still on at the end of what was judged, or over."""
 
+SILENT = "host-silent"
+"""Cause of the incidents of hosts whose telemetry does not come: an entry of the catalogue as others."""
+STRAGGLER = "straggler-host"
+"""Cause of the incidents of hosts that are out of step with the other hosts of their job; likewise."""
+
 
 @dataclass(frozen=True)
 class SubsystemShare:
@@ -109,6 +114,7 @@ class Incident:
     ``severity`` is the number of detectors that agree; ``probability`` the tail probability of the strangest
     window on a healthy host (small is strange); ``score`` its fused score over its threshold. ``state`` is
     `OPEN` where it was still on at the end of what was judged, else `RESOLVED`.
+    ``job`` is the id of the job that the host ran meanwhile, several with commas; ``""`` where none is known.
     """
 
     id: str
@@ -126,6 +132,7 @@ class Incident:
     windows: int = 0
     detectors: dict[str, float] = field(default_factory=dict)
     state: str = RESOLVED
+    job: str = ""
 
     @property
     def cause(self) -> str:

@@ -7,11 +7,12 @@ with a count, which is what a person is told of, once, and what is cleared when 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import math
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reveal_core.incidents import History, iso
+from reveal_core.incidents import OPEN, History, Incident, iso
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Entry:
         Id of that incident.
     episodes
         Its latest comings, in order of time.
+    job
+        Id of the job that the host ran meanwhile, several with commas; ``""`` where none is known.
     """
 
     id: str
@@ -85,6 +88,7 @@ class Entry:
     probability: float
     strongest: str
     episodes: tuple[Episode, ...]
+    job: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values; times are ISO 8601 in UTC."""
@@ -107,6 +111,52 @@ class Entry:
             len(self.episodes),
         )
         return History(count=earlier + place, first=self.first, flapping=self.flapping)
+
+
+def begun_by(incident: Incident) -> Entry:
+    """Return the entry of a trouble that an incident is the first sight of."""
+    episode = Episode(incident.start, incident.end, incident.state == OPEN, (incident.id,))
+    entry = Entry(
+        id=incident.id,
+        fingerprint=incident.fingerprint,
+        host=incident.host,
+        subsystem=incident.subsystem,
+        cause="",
+        title="",
+        action="",
+        metrics=(),
+        first=incident.start,
+        start=incident.start,
+        end=incident.end,
+        count=1,
+        state=OPEN,
+        cleared=None,
+        flapping=False,
+        severity=0,
+        score=0.0,
+        probability=1.0,
+        strongest=incident.id,
+        episodes=(episode,),
+    )
+    return described(entry, incident)
+
+
+def described(entry: Entry, incident: Incident) -> Entry:
+    """Return an entry that is told as an incident was explained."""
+    cause = incident.causes[0] if incident.causes else None
+    return replace(
+        entry,
+        subsystem=incident.subsystem,
+        cause=cause.id if cause else "",
+        title=cause.title if cause else "",
+        action=cause.action if cause else "",
+        metrics=tuple(dict.fromkeys(metric.metric for metric in incident.metrics))[:3],
+        severity=max(entry.severity, incident.severity),
+        score=incident.score if math.isfinite(incident.score) else 0.0,
+        probability=min(entry.probability, incident.probability),
+        strongest=incident.id,
+        job=incident.job or entry.job,
+    )
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ again changes nothing, so a run that is repeated counts nothing twice.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from reveal_core.incidents import OPEN, RESOLVED, Incident
-from reveal_core.ledger import Entry, Episode, Ledger, joined
+from reveal_core.incidents import OPEN, RESOLVED, SILENT, STRAGGLER, Incident
+from reveal_core.ledger import Entry, Episode, Ledger, begun_by, described, joined
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class _Draft:
         self.first = min(self.first, incident.start)
         self.end = max(self.end, incident.end)
         if incident.score > self.entry.score:
-            self.entry = _described(self.entry, incident)
+            self.entry = described(self.entry, incident)
 
     def finish(self) -> Entry:
         """Return the entry; which state it is in is told by `_cleared`."""
@@ -182,20 +181,54 @@ def follow(
     ValueError
         If an incident is of another host.
     """
+    known = enter(ledger, found, rules)
+    # Calm windows of one host say nothing of how it stands among its peers.
+    entries = tuple(
+        entry if entry.cause == STRAGGLER else _cleared(entry, start, end, rules) for entry in known.entries
+    )
+    judged = joined(ledger.judged, (start, end), _JUDGED_GAP)
+    latest = judged[-1][1]
+    return Ledger(
+        ledger.host, tuple(stretch for stretch in judged if stretch[1] >= latest - _JUDGED_KEPT), entries
+    )
+
+
+def enter(ledger: Ledger, found: Iterable[Incident], rules: TrackingRules = RULES) -> Ledger:
+    """Return a host's ledger with incidents joined to its entries, whose states stay as they were.
+
+    Parameters
+    ----------
+    ledger
+        Before.
+    found
+        Incidents, all of the ledger's host.
+    rules
+        When incidents belong together.
+
+    Raises
+    ------
+    ValueError
+        If an incident is of another host.
+    """
     drafts = [_Draft(entry) for entry in ledger.entries]
     known = {incident: draft for draft in drafts for incident in draft.ids()}
     for incident in sorted(found, key=lambda i: (i.start, i.end, i.id)):
         if incident.host != ledger.host:
             raise ValueError(f"incident {incident.id} is of {incident.host}, the ledger of {ledger.host}")
         known[incident.id] = _enter(drafts, known.get(incident.id), incident, rules)
-    entries = [_cleared(d.finish() if d.touched else d.entry, start, end, rules) for d in drafts]
-    judged = joined(ledger.judged, (start, end), _JUDGED_GAP)
-    latest = judged[-1][1]
-    return Ledger(
-        ledger.host,
-        tuple(stretch for stretch in judged if stretch[1] >= latest - _JUDGED_KEPT),
-        tuple(sorted(entries, key=lambda e: (e.first, e.id))),
-    )
+    entries = [draft.finish() if draft.touched else draft.entry for draft in drafts]
+    return replace(ledger, entries=tuple(sorted(entries, key=lambda e: (e.first, e.id))))
+
+
+def _sight(one: Entry | Incident) -> tuple[str, str]:
+    """Return what an incident was seen by: one is no other sight of what was seen by something else.
+
+    Most are seen in windows; that telemetry does not come, and that a host is out of step with the others of
+    a job, is seen apart from them.
+    """
+    if one.cause == STRAGGLER:
+        return STRAGGLER, one.job
+    return (SILENT if one.cause == SILENT else ""), ""
 
 
 def _enter(drafts: list[_Draft], known: _Draft | None, incident: Incident, rules: TrackingRules) -> _Draft:
@@ -205,67 +238,25 @@ def _enter(drafts: list[_Draft], known: _Draft | None, incident: Incident, rules
         if number is not None:
             known.extend(number, incident)
         return known
-    for draft in drafts:
+    sight = _sight(incident)
+    alike = [draft for draft in drafts if _sight(draft.entry) == sight]
+    for draft in alike:
         number = draft.overlapped(incident)
         if number is not None:
             draft.extend(number, incident)
             return draft
-    for draft in drafts:
+    for draft in alike:
         if draft.goes_on(incident, rules):
             draft.extend(len(draft.episodes) - 1, incident)
             return draft
-    again = [draft for draft in drafts if draft.repeats(incident, rules)]
+    again = [draft for draft in alike if draft.repeats(incident, rules)]
     if again:
         draft = max(again, key=lambda draft: draft.end)
         draft.add(incident, rules)
         return draft
-    drafts.append(_Draft(_new(incident)))
+    drafts.append(_Draft(begun_by(incident)))
     drafts[-1].touched = True
     return drafts[-1]
-
-
-def _new(incident: Incident) -> Entry:
-    episode = Episode(incident.start, incident.end, incident.state == OPEN, (incident.id,))
-    entry = Entry(
-        id=incident.id,
-        fingerprint=incident.fingerprint,
-        host=incident.host,
-        subsystem=incident.subsystem,
-        cause="",
-        title="",
-        action="",
-        metrics=(),
-        first=incident.start,
-        start=incident.start,
-        end=incident.end,
-        count=1,
-        state=OPEN,
-        cleared=None,
-        flapping=False,
-        severity=0,
-        score=0.0,
-        probability=1.0,
-        strongest=incident.id,
-        episodes=(episode,),
-    )
-    return _described(entry, incident)
-
-
-def _described(entry: Entry, incident: Incident) -> Entry:
-    """Return an entry that is told as an incident was explained."""
-    cause = incident.causes[0] if incident.causes else None
-    return replace(
-        entry,
-        subsystem=incident.subsystem,
-        cause=cause.id if cause else "",
-        title=cause.title if cause else "",
-        action=cause.action if cause else "",
-        metrics=tuple(dict.fromkeys(metric.metric for metric in incident.metrics))[:3],
-        severity=max(entry.severity, incident.severity),
-        score=incident.score if math.isfinite(incident.score) else 0.0,
-        probability=min(entry.probability, incident.probability),
-        strongest=incident.id,
-    )
 
 
 def _cleared(entry: Entry, start: datetime, end: datetime, rules: TrackingRules) -> Entry:
