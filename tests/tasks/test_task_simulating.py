@@ -16,20 +16,20 @@ from reveal_core.timespec import parse_time
 from storage.store import Store
 from tasks import simulating
 from tasks.faultfiles import read_faults
-from tasks.planning import classify_hosts, plan_hosts, read_host
+from tasks.planning import plan_hosts, read_host
 from tasks.simulating import Recording, simulate_fleet
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-def plan_of(hosts: int, seconds: float, faulty: float, **more) -> FleetPlan:
+def plan_of(hosts: int, seconds: float, faulty: float, classes: str = "amd2,intel4", **more) -> FleetPlan:
     return FleetPlan(
         hosts=hosts,
         start=START,
         seconds=seconds,
-        classes=parse_classes("amd2,intel4"),
+        classes=parse_classes(classes),
         faulty=faulty,
-        seed=1,
+        seed=2,
         channels=40,
         segment_s=50.0,
         **more,
@@ -39,27 +39,22 @@ def plan_of(hosts: int, seconds: float, faulty: float, **more) -> FleetPlan:
 def test_planted_faults_are_the_hosts_with_incidents(tmp_path: Path, make_store) -> None:
     donor = make_store(tmp_path / "donor", bursts=())
     place, truth = str(tmp_path / "fleet"), tmp_path / "faults.json"
-    plan = plan_of(6, 100.0, 0.34, history_s=150.0, history_hosts=1, distinct=1)
+    plan = plan_of(6, 100.0, 0.34, "intel4", history_s=150.0, history_hosts=1, distinct=2)
     found = simulate_fleet(place, plan, recording=Recording(str(donor)), truth=truth)
-    assert (found["hosts"], found["segments"]) == (6, 6 * 2 + 2 * 3)
+    assert (found["hosts"], found["segments"]) == (6, 6 * 2 + 3)
     assert found["bytes"] == sum(path.stat().st_size for path in Path(place).rglob("*.parquet"))
     assert found["donor"] == {"host": "node-1", "store": str(donor)}
-    assert [one["class"] for one in found["classes"]] == ["2cpu-0gpu-amd", "4cpu-0gpu-intel"]
+    assert [one["class"] for one in found["classes"]] == ["4cpu-0gpu-intel"]
     assert {fault["host"] for fault in read_faults(truth)} == {fault["host"] for fault in found["faults"]}
 
     store = Store(place)
     start, end = parse_time(found["start"]), parse_time(found["end"])
-    models = {}
-    learned = plan_hosts(place, host="*", start=found["history_start"], end=found["start"])
-    for host in classify_hosts(place, plans=learned):
-        telemetry = read_host(store, host, warm_up=False).telemetry
-        models[host["hardware_class"]] = fit_model([telemetry], load_profile("default"))
-    assert len(models) == 2
+    (learned,) = plan_hosts(place, host="*", start=found["history_start"], end=found["start"])
+    model = fit_model([read_host(store, learned, warm_up=False).telemetry], load_profile("default"))
     alarmed = {}
-    judged = plan_hosts(place, host="*", start=found["start"], end=found["end"])
-    for host in classify_hosts(place, plans=judged):
+    for host in plan_hosts(place, host="*", start=found["start"], end=found["end"]):
         telemetry = read_host(store, host, warm_up=True).telemetry
-        incidents = analyse(models[host["hardware_class"]], telemetry, start=start, end=end).incidents
+        incidents = analyse(model, telemetry, start=start, end=end).incidents
         alarmed |= {host["host"]: incidents} if incidents else {}
     assert len(found["faults"]) == 2
     for fault in found["faults"]:
