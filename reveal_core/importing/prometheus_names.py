@@ -137,7 +137,7 @@ class Refusal:
     known: bool
 
 
-UNKNOWN = Refusal("the catalogue does not know it; --keep-unknown keeps it under a name of its own", False)
+UNKNOWN = Refusal("unknown to the catalogue; --keep-unknown keeps it", False)
 
 
 @cache

@@ -178,7 +178,7 @@ def main() -> None:
     lines = [
         f"node_exporter {'with ' + ' '.join(flags) if flags else 'as Debian starts it'}, every second "
         f"({os.cpu_count()} cores, {memory:.0f} GiB, Linux {platform.release().split('-')[0]}): "
-        f"{imported['samples']} samples of {model['features']} features after pruning, learned from "
+        f"{imported['samples']} samples, {model['features']} features, learned from "
         f"{plan.healthy_s:.0f} healthy seconds.",
         "",
         *table(faults),

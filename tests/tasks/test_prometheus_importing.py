@@ -86,7 +86,7 @@ def test_what_was_imported_is_in_the_store(tmp_path: Path, fake: FakePrometheus)
         ("node_load1", "left out"),
         (
             "node_zfs_arc_hits",
-            "the catalogue does not know it; --keep-unknown keeps it under a name of its own",
+            "unknown to the catalogue; --keep-unknown keeps it",
         ),
     ]
     assert result["notes"] == [
