@@ -66,7 +66,14 @@ def with_peers(
         if rules.metrics
     ]
     compared = run.map(compare_peers, calls, heavy=True) if calls else []
-    told = run.call(note_stragglers, store=store, scored=scored, running=found["running"], compared=compared)
+    told = run.call(
+        note_stragglers,
+        store=store,
+        scored=scored,
+        running=found["running"],
+        compared=compared,
+        span_s=span_s,
+    )
     joined = [
         {**result, "incidents": list(dict.fromkeys([*result["incidents"], *told.get(result["host"], ())]))}
         for result in results

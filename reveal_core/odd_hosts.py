@@ -104,7 +104,7 @@ class Straggler:
     start, end
         The time over which it was compared and named, UTC.
     on
-        Whether the newest comparison names it.
+        Whether it still is: whether a comparison of late names it.
     score, deviation_pct
         Of the comparison in which it stood out most; see `OddHost`.
     peers

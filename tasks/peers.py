@@ -199,12 +199,17 @@ def _work(
 
 
 def note_stragglers(
-    store: str, *, scored: list[dict[str, Any]], running: dict[str, str], compared: list[dict[str, Any]]
+    store: str,
+    *,
+    scored: list[dict[str, Any]],
+    running: dict[str, str],
+    compared: list[dict[str, Any]],
+    span_s: float,
 ) -> dict[str, list[str]]:
     """Noting stragglers.
 
-    What was found is an incident of its host until a comparison no longer names it; and incidents that
-    windows show are told the job that the host ran.
+    What was found is an incident of its host until comparisons no longer name it; and incidents that windows
+    show are told the job that the host ran.
 
     Parameters
     ----------
@@ -216,11 +221,13 @@ def note_stragglers(
         From `find_peers`.
     compared
         From `compare_peers`, of every group.
+    span_s
+        As `find_peers` takes it.
 
     Returns
     -------
     dict
-        By host the ids of its incidents as a straggler.
+        By host the ids of its incidents as a straggler that were found, or are still on.
 
     Raises
     ------
@@ -228,6 +235,7 @@ def note_stragglers(
         If the store cannot be reached or written.
     """
     from reveal_core.attribute.stragglers import end_straggler, note_straggler, straggler_incident
+    from reveal_core.peers import patience
     from storage.store import Store
 
     target = Store(store)
@@ -252,13 +260,15 @@ def note_stragglers(
             ledger = note_straggler(ledger, incident)
         on = {one.job for one, _ in found.get(host, ()) if one.on}
         for job, end in _open(ledger).items():
-            over = _over_at(host, job, end, on, judged, running, ends)
+            over = _over_at(host, job, end, on, judged, running, ends, patience(span_s))
             if over is not None:
                 ledger = end_straggler(ledger, job, over)
         if ledger != known:
             _close(target, known, ledger)
             target.put_ledger(ledger)
         after[host] = tuple(sorted(_open(ledger)))
+        if host in ends and host not in ids:
+            ids[host] = _still_on(target, ledger)
     kept = {host: jobs for host, jobs in after.items() if jobs}
     if kept != before:
         target.put_stragglers(kept)
@@ -273,6 +283,16 @@ def _open(ledger: Ledger) -> dict[str, datetime]:
     }
 
 
+def _still_on(target: Store, ledger: Ledger) -> list[str]:
+    """Return the incidents of a host that this run does not name and that are not over yet."""
+    names = [
+        entry.episodes[-1].incidents[-1]
+        for entry in ledger.entries
+        if entry.cause == STRAGGLER and entry.state == OPEN
+    ]
+    return [name for name in names if target.read_incident(name) is not None]
+
+
 def _over_at(
     host: str,
     job: str,
@@ -281,16 +301,17 @@ def _over_at(
     judged: Mapping[str, tuple[str, datetime]],
     running: Mapping[str, str],
     ends: Mapping[str, datetime],
+    calm: timedelta,
 ) -> datetime | None:
     """Return when a straggler was found to be none any more; None if it was not.
 
-    It is over when the newest comparison in the same job does not name it, when the host runs the job no
+    It is over when comparisons in the same job have not named it for a while, when the host runs the job no
     longer, and when nobody compared it for a day.
     """
     if job in on:
         return None
     if host in judged and judged[host][0] == job:
-        return judged[host][1]
+        return judged[host][1] if judged[host][1] - end >= calm else None
     if host in ends and running.get(host) != job:
         return ends[host]
     now = max(ends.values())
