@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from reveal_core.attribute.causes import load_causes
+from reveal_core.attribute.stragglers import METRIC as PEER_WORK
 from reveal_core.catalog import load_catalog
 from reveal_core.collect.sources import SOURCES
 from reveal_core.errors import UsageError
 from reveal_core.features.derived import BUSIEST_CORE, DERIVED
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.incidents import ACTIONS
-from reveal_core.windows import COVERAGE
+from reveal_core.windows import COVERAGE, HOST_COVERAGE
 
 CAUSES = {c.id: c for c in load_causes()}
 OF_DERIVED = {BUSIEST_CORE: "cpu", **{d.name: d.subsystem for d in DERIVED}}
@@ -22,7 +23,8 @@ OF_CATALOG = {
     for name in ([f"{metric.name}{CHANGE_SUFFIX}"] if metric.stock else [metric.name])
 }
 """Subsystems of the metrics that a feature can be of: a stock is judged by its change alone."""
-KNOWN = {*OF_CATALOG, *OF_DERIVED, *(f"{COVERAGE}{source.name}" for source in SOURCES)}
+KNOWN = {*OF_CATALOG, *OF_DERIVED, HOST_COVERAGE, PEER_WORK}
+KNOWN.update(f"{COVERAGE}{source.name}" for source in SOURCES)
 
 COVERED = {
     # the publication's five cases
@@ -35,7 +37,9 @@ COVERED = {
     *("link-down", "link-renegotiated", "pfc-storm", "infiniband-symbol-errors", "conntrack-overflow"),
     *("listen-overflow", "gpu-power-capped", "gpu-thermal-throttling", "pcie-degraded", "nvlink-errors"),
     *("gpu-ecc-errors", "gpu-remapped-rows", "gpu-xid", "gpu-lost", "gpu-hanging", "straggler-host"),
+    *("straggler-wait",),
     *("data-loader-stall", "checkpoint-stall", "clock-step", "telemetry-lost", "edac-memory-errors"),
+    *("host-silent",),
     # faults of the lab
     *("straggler-process", "socket-exhaustion", "bandwidth-cap", "link-flap", "sync-writes", "memory-leak"),
     *("process-storm", "switch-storm", "packet-storm", "page-fault-storm", "cpu-contention"),
