@@ -14,7 +14,7 @@ import orjson
 from reveal_core.errors import UsageError
 from reveal_core.importing.findings import Findings
 from reveal_core.importing.otlp_names import COUNT, GAUGE, Known, Other, Refused, place
-from reveal_core.importing.otlp_points import Metric, Point, metrics_of
+from reveal_core.importing.otlp_points import Attributes, Metric, Point, metrics_of
 from reveal_core.importing.records import Records
 from reveal_core.importing.streams import LONGEST_LINE, identity_of, lines, opened
 from reveal_core.importing.tabular import read_files
@@ -42,10 +42,11 @@ def read(source: Path, options: ImportOptions, findings: Findings) -> Iterator[C
 
 def _read(path: Path, options: ImportOptions, findings: Findings) -> Iterator[Chunk | Layout]:
     hosts = _Hosts(identity_of(path), path.name, options, findings)
+    attributes = Attributes()
     known = False
     for line, document in documents(path, findings):
         for request in document if isinstance(document, list) else [document]:
-            metrics = metrics_of(request, findings, line)
+            metrics = metrics_of(request, findings, line, attributes)
             if metrics is None:
                 findings.skip(_what(request), line=line)
                 continue

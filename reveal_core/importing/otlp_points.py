@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from reveal_core.importing.findings import Findings
 from reveal_core.importing.otlp_names import COUNT, COUNTER, GAUGE, LEVEL
 
@@ -19,6 +21,7 @@ _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _CUMULATIVE = (2, "AGGREGATION_TEMPORALITY_CUMULATIVE")
 _UNREAD = ("histogram", "exponentialHistogram", "summary")
 _LARGEST = 2**63
+_REMEMBERED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,29 @@ class Metric:
     points: list[Point]
 
 
-def metrics_of(document: Any, findings: Findings, line: int) -> Iterator[Metric] | None:
+class Attributes:
+    """Reads lists of attributes, each only once: every request of a file has the same ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Mapping[str, str]] = {}
+
+    def read(self, found: Any) -> Mapping[str, str]:
+        """Return attributes as texts; lists and tables among them are left out: they tell nothing apart."""
+        try:
+            key = orjson.dumps(found)
+        except TypeError:  # a number that is larger than JSON's readers take
+            return _attributes(found)
+        known = self._known.get(key)
+        if known is None:
+            known = _attributes(found)
+            if len(self._known) < _REMEMBERED:
+                self._known[key] = known
+        return known
+
+
+def metrics_of(
+    document: Any, findings: Findings, line: int, attributes: Attributes | None = None
+) -> Iterator[Metric] | None:
     """Return the metrics of a request; None if it is none of metrics.
 
     Parameters
@@ -80,15 +105,17 @@ def metrics_of(document: Any, findings: Findings, line: int) -> Iterator[Metric]
         Is told of what is left out.
     line
         Where it stands.
+    attributes
+        Of the requests before.
     """
     if not isinstance(document, dict) or not isinstance(document.get("resourceMetrics"), list):
         return None
-    return _metrics(document["resourceMetrics"], findings, line)
+    return _metrics(document["resourceMetrics"], findings, line, attributes or Attributes())
 
 
-def _metrics(resources: list[Any], findings: Findings, line: int) -> Iterator[Metric]:
+def _metrics(resources: list[Any], findings: Findings, line: int, attributes: Attributes) -> Iterator[Metric]:
     for of_resource in _tables(resources, "resources", findings, line):
-        resource = _attributes(_table(of_resource, "resource").get("attributes"))
+        resource = attributes.read(_table(of_resource, "resource").get("attributes"))
         for of_scope in _tables(of_resource.get("scopeMetrics"), "scopes", findings, line):
             scope = str(_table(of_scope, "scope").get("name") or "")
             for metric in _tables(of_scope.get("metrics"), "metrics", findings, line):
@@ -99,7 +126,7 @@ def _metrics(resources: list[Any], findings: Findings, line: int) -> Iterator[Me
                 form, points = _data(name, metric, findings, line)
                 if form:
                     unit = metric.get("unit")
-                    read = list(_points(name, points, findings, line))
+                    read = list(_points(name, points, findings, line, attributes))
                     yield Metric(resource, scope, name, unit if isinstance(unit, str) else "", form, read)
 
 
@@ -143,7 +170,7 @@ def _data(name: str, metric: Mapping[str, Any], findings: Findings, line: int) -
     return "", None
 
 
-def _points(name: str, points: Any, findings: Findings, line: int) -> Iterator[Point]:
+def _points(name: str, points: Any, findings: Findings, line: int, attributes: Attributes) -> Iterator[Point]:
     for point in _tables(points, f"{name}: points", findings, line):
         flags = whole(point.get("flags"))
         if flags is not None and flags & NO_VALUE:
@@ -157,7 +184,7 @@ def _points(name: str, points: Any, findings: Findings, line: int) -> Iterator[P
             findings.skip("points without a time", item=name, line=line, detail=str(point))
             continue
         since = whole(point.get("startTimeUnixNano"))
-        yield Point(ts, since or 0, value, _attributes(point.get("attributes")))
+        yield Point(ts, since or 0, value, attributes.read(point.get("attributes")))
 
 
 def _value(point: Mapping[str, Any]) -> float | None:
@@ -181,6 +208,8 @@ def whole(found: Any) -> int | None:
     >>> whole("1764446400000000000"), whole(2.0), whole(True), whole("x")
     (1764446400000000000, 2, None, None)
     """
+    if type(found) is str and found.isdecimal() and found.isascii() and len(found) < 20:
+        return int(found)
     if isinstance(found, str):
         text = found.strip()
         if len(text) > 20 or not text.removeprefix("-").isdecimal() or not text.isascii():
