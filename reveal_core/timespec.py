@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from reveal_core.errors import UsageError
 
+FOREVER = "forever"
+_LONGEST_AGE_S = 100 * 365.25 * 86400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
@@ -36,6 +39,32 @@ def parse_duration(text: str) -> float:
     if seconds <= 0:
         raise UsageError(f"{text!r} is not a duration: it must be longer than zero")
     return seconds
+
+
+def parse_age(text: str) -> timedelta | None:
+    """Return how long something is kept; None for ever.
+
+    Parameters
+    ----------
+    text
+        A duration as `parse_duration` takes it (``30d``), or ``forever``.
+
+    Raises
+    ------
+    UsageError
+        If the text is neither, or longer than a hundred years.
+
+    Examples
+    --------
+    >>> parse_age("30d")
+    datetime.timedelta(days=30)
+    """
+    if text.strip() == FOREVER:
+        return None
+    seconds = parse_duration(text)
+    if seconds > _LONGEST_AGE_S:
+        raise UsageError(f"{text!r} is longer than a hundred years: write {FOREVER}")
+    return timedelta(seconds=seconds)
 
 
 def parse_time(text: str, now: datetime | None = None) -> datetime:
@@ -80,3 +109,24 @@ def to_ns(time: datetime) -> int:
 def from_ns(ns: int) -> datetime:
     """Return a time in ns since the epoch as a datetime in UTC, cut to microseconds."""
     return _EPOCH + timedelta(microseconds=ns // 1000)
+
+
+def without(
+    start: datetime, end: datetime, spans: Iterable[tuple[datetime, datetime]]
+) -> list[tuple[datetime, datetime]]:
+    """Return what is left of a range without some spans, in order.
+
+    >>> hours = [datetime(2026, 11, 29, hour) for hour in range(10)]
+    >>> [(a.hour, b.hour) for a, b in without(hours[0], hours[9], [(hours[2], hours[4])])]
+    [(0, 2), (4, 9)]
+    """
+    left = []
+    for begin, until in sorted(spans):
+        if begin > start:
+            left.append((start, min(begin, end)))
+        start = max(start, until)
+        if start >= end:
+            break
+    if start < end:
+        left.append((start, end))
+    return left

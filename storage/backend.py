@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -28,8 +29,13 @@ STALE_S = 3600.0
 """Age in seconds after which a temporary file is the leftover of a writer that died."""
 
 TEMPORARY = ".tmp"
+_SWEPT_S = 60.0
+"""Between two looks for the leftovers of dead writers."""
 
+_KINDS = {"html": "text/html; charset=utf-8", "json": "application/json"}
+_KIND_OPTIONS = {"s3": "ContentType", "s3a": "ContentType", "gs": "content_type", "gcs": "content_type"}
 _PARALLEL = 16
+_PLACINGS = 10
 _LONGEST_REASON = 300
 _REMOTE_PACKAGES = frozenset(
     {
@@ -65,6 +71,12 @@ def _missing_package(scheme: str, error: ImportError) -> str:
     if package == "fsspec" and isinstance(error.__cause__, ImportError) and error.__cause__.name:
         return error.__cause__.name
     return package
+
+
+def is_stale(name: str, now: float) -> bool:
+    """Tell by its name whether a temporary file is what a dead writer left; ``now`` in s since 1970."""
+    born = name.partition("-")[0]
+    return born.isdigit() and now - int(born) > STALE_S
 
 
 class Backend:
@@ -108,6 +120,8 @@ class Backend:
         self.root: str = root.rstrip("/")
         if not self.root.partition("/")[0] and self.single_put and "memory" not in protocols:
             raise UnavailableError(f"store {self.shown}: the URL names no bucket")
+        self._kind_option = next((_KIND_OPTIONS[p] for p in protocols if p in _KIND_OPTIONS), "")
+        self._swept: dict[str, float] = {}
         self.url = (self.root or "/") if self.local else url if url.endswith("://") else url.rstrip("/")
 
     @contextlib.contextmanager
@@ -180,28 +194,35 @@ class Backend:
         try:
             with self.errors(f"write {key}"):
                 if self.single_put:
-                    self.fs.pipe_file(self.path(key), data)
+                    self.fs.pipe_file(self.path(key), data, **self._kind(key))
                 else:
                     self._write_by_rename(key, data)
         except FileNotFoundError as error:
             raise UnavailableError(f"store {self.shown}: cannot write {key}: {_reason(error)}") from error
 
+    def _kind(self, key: str) -> dict[str, str]:
+        """Return what an object store is told of a file: a browser shows a report that is called a page."""
+        kind = _KINDS.get(key.rpartition(".")[2])
+        return {self._kind_option: kind} if kind and self._kind_option else {}
+
     def _write_by_rename(self, key: str, data: bytes) -> None:
         if not self.local and type(self.fs).mv is AbstractFileSystem.mv:
             raise UnavailableError(f"store {self.shown}: this kind of store cannot be written atomically")
         folder = self.path(f"{key.partition('/')[0]}/{TEMPORARY}")
-        # Only this one folder ever holds unfinished files, so one look finds what dead writers left behind.
         self.fs.makedirs(folder, exist_ok=True)
-        self._sweep(folder)
+        # Only this one folder ever holds unfinished files, so one look finds what dead writers left behind; a
+        # look now and then, for whoever writes the results of a thousand hosts.
+        if time.monotonic() - self._swept.get(folder, -_SWEPT_S) >= _SWEPT_S:
+            self._swept[folder] = time.monotonic()
+            self._sweep(folder)
         temporary = f"{folder}/{int(time.time())}-{os.getpid()}-{secrets.token_hex(6)}"
         target = self.path(key)
-        self.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
         try:
             if self.local:
                 _write_synced(temporary, data)
-                os.replace(temporary, target)
-                _sync_folder(os.path.dirname(target))
+                _place(temporary, target)
             else:
+                self.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
                 self.fs.pipe_file(temporary, data)
                 self._rename(temporary, target)
         except BaseException:
@@ -222,8 +243,7 @@ class Backend:
     def _sweep(self, folder: str) -> None:
         now = time.time()
         for path in self.fs.ls(folder, detail=False):
-            born = str(path).rpartition("/")[2].partition("-")[0]
-            if born.isdigit() and now - int(born) > STALE_S:
+            if is_stale(str(path).rpartition("/")[2], now):
                 # Another writer may be sweeping too, and another user's leftover is not ours to remove.
                 with contextlib.suppress(FileNotFoundError, PermissionError):
                     self.fs.rm_file(path)
@@ -264,6 +284,22 @@ def _write_synced(path: str, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _place(temporary: str, target: str) -> None:
+    """Rename a file to where it belongs, whose folder is made if it is missing."""
+    folder = os.path.dirname(target)
+    for _ in range(_PLACINGS):
+        try:
+            os.makedirs(folder, exist_ok=True)
+            os.replace(temporary, target)
+        except FileNotFoundError:
+            # Maintenance removes folders that are empty, as this one was until now.
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            _sync_folder(folder)
+        return
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
 
 
 def _sync_folder(path: str) -> None:

@@ -1,9 +1,9 @@
-"""Decoding one telemetry segment: from the bytes of a file to a checked table."""
+"""Decoding telemetry segments: from the bytes of a file to checked tables."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,8 +11,19 @@ from typing import Any
 import polars as pl
 
 from reveal_core.channels import Channel
-from reveal_core.segment import decode_metadata
-from storage.layout import to_utc
+from reveal_core.segment import (
+    PARTS_KEY,
+    REPLACES_KEY,
+    Identity,
+    SegmentPart,
+    decode_metadata,
+    decode_parts,
+    decode_replaced,
+)
+from storage.layout import SegmentName, to_utc
+
+Columns = Sequence[str] | Callable[[str], bool]
+"""Names of channels, or what tells those that are wanted from others by their names."""
 
 TIME_COLUMNS = ("ts", "mono")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,10 +41,31 @@ class DecodedSegment:
     boot: str = ""
 
 
+@dataclass(frozen=True)
+class DecodedFile:
+    """What a file of telemetry holds.
+
+    Attributes
+    ----------
+    parts
+        The segments that were merged into it, in order, each with its identity; a single one where none were.
+    replaces
+        The segments that it stands for if it was down-sampled; empty if not.
+    """
+
+    parts: list[tuple[Identity, DecodedSegment]]
+    replaces: frozenset[Identity] = frozenset()
+
+
 def to_ns(time: datetime) -> int:
     """Return ns since 1970 of an aware time, held within what int64 can say."""
     microseconds = (to_utc(time) - EPOCH) // timedelta(microseconds=1)
     return max(-_INT64_MAX, min(_INT64_MAX, microseconds * 1000))
+
+
+def identity_of(name: SegmentName) -> Identity:
+    """Return what tells a segment from others of its host and boot."""
+    return (name.start - EPOCH) // timedelta(milliseconds=1), name.sequence
 
 
 def _target_type(name: str, kind: str, given: pl.DataType) -> pl.DataType:
@@ -50,8 +82,8 @@ def _target_type(name: str, kind: str, given: pl.DataType) -> pl.DataType:
     raise ValueError(f"column {name} is {given}, which no sample can be")
 
 
-def decode_segment(data: bytes, columns: Sequence[str] | None = None) -> DecodedSegment:
-    """Return a segment's samples.
+def decode_segment(data: bytes, columns: Columns | None = None) -> DecodedSegment:
+    """Return a segment's samples; those of all its parts where several were merged.
 
     Parameters
     ----------
@@ -65,13 +97,56 @@ def decode_segment(data: bytes, columns: Sequence[str] | None = None) -> Decoded
     ValueError
         If this is no Parquet file, is damaged, or is no segment of a known schema; one line says which.
     """
+    return _decode(data, columns)[0]
+
+
+def decode_file(data: bytes, name: SegmentName, columns: Columns | None = None) -> DecodedFile:
+    """Return the segments that a file holds.
+
+    Parameters
+    ----------
+    data, columns
+        As `decode_segment` takes them.
+    name
+        What the file's key says.
+
+    Raises
+    ------
+    ValueError
+        As `decode_segment`; also if its parts are not what the file holds.
+    """
+    whole, metadata = _decode(data, columns)
+    replaces = metadata.get(REPLACES_KEY)
+    parts = metadata.get(PARTS_KEY)
+    return DecodedFile(
+        parts=_cut(whole, decode_parts(parts)) if parts is not None else [(identity_of(name), whole)],
+        replaces=decode_replaced(replaces) if replaces is not None else frozenset(),
+    )
+
+
+def _cut(whole: DecodedSegment, parts: Sequence[SegmentPart]) -> list[tuple[Identity, DecodedSegment]]:
+    """Return the segments that were merged into one as they were, each with its own columns in its order."""
+    rows = sum(part.rows for part in parts)
+    if rows != whole.frame.height:
+        raise ValueError(f"its parts have {rows} rows and the file {whole.frame.height}")
+    found = []
+    begin = 0
+    for part in parts:
+        channels = {channel.name: channel for channel in part.channels if channel.name in whole.channels}
+        frame = whole.frame.slice(begin, part.rows).select(*TIME_COLUMNS, *channels)
+        found.append((part.identity, DecodedSegment(frame, channels, dict(part.facts), whole.boot)))
+        begin += part.rows
+    return found
+
+
+def _decode(data: bytes, columns: Columns | None) -> tuple[DecodedSegment, Mapping[bytes, bytes]]:
     # Polars takes a sixth of the time that pyarrow needs for a table of a thousand columns and few rows.
     try:
-        metadata = pl.read_parquet_metadata(io.BytesIO(data))
-        head, table_of_channels = decode_metadata({k.encode(): v.encode() for k, v in metadata.items()})
+        metadata = {k.encode(): v.encode() for k, v in pl.read_parquet_metadata(io.BytesIO(data)).items()}
+        head, table_of_channels = decode_metadata(metadata)
         schema = pl.read_parquet_schema(io.BytesIO(data))
         kinds = _check_columns(list(schema), table_of_channels)
-        asked = schema.keys() if columns is None else {*TIME_COLUMNS, *columns}
+        asked = _asked(list(schema), columns)
         wanted = [name for name in schema if name in asked]
         target = {name: _target_type(name, kinds.get(name, ""), schema[name]) for name in wanted}
         frame = pl.read_parquet(io.BytesIO(data), columns=wanted, parallel="none")
@@ -94,7 +169,14 @@ def decode_segment(data: bytes, columns: Sequence[str] | None = None) -> Decoded
         raise ValueError("segment metadata is malformed: facts are no mapping")
     read = set(wanted)
     channels = {c.name: c for c in table_of_channels if c.name in read}
-    return DecodedSegment(frame, channels, facts, str(head.get("boot", "")))
+    return DecodedSegment(frame, channels, facts, str(head.get("boot", ""))), metadata
+
+
+def _asked(names: Sequence[str], columns: Columns | None) -> set[str]:
+    """Return the columns to read, of those that a segment has or of others too."""
+    if columns is None:
+        return set(names)
+    return {*TIME_COLUMNS, *(filter(columns, names) if callable(columns) else columns)}
 
 
 def _check_columns(names: list[str], channels: list[Channel]) -> dict[str, str]:

@@ -19,9 +19,14 @@ INCIDENTS = "incidents"
 REPORTS = "reports"
 REGIMES = "regimes"
 LEDGER = "ledger"
+WATERMARKS = f"{LEDGER}/judged.json"
 LABELS = "labels"
 SILENCES = "silences"
 IMPORTS = "imports"
+JOBS = "jobs"
+OPEN_JOBS = f"{JOBS}/open.json"
+STRAGGLERS = f"{JOBS}/stragglers.json"
+WORK = "work"
 ALERTS_STATE = "alerts/state.json"
 QUARANTINE = "quarantine"
 REPORTS_INDEX = f"{REPORTS}/index.html"
@@ -32,7 +37,10 @@ LONGEST_SEGMENT = timedelta(hours=1)
 
 _LONGEST_NAME = 200
 _RESERVED_REPORTS = {"index.html", "latest.json"}
-_SEGMENT = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+)-(\d+)\.parquet")
+_DOWNSAMPLED = ".10s"
+_SEGMENT = re.compile(
+    r"(\d{8}T\d{6}\.\d{3}Z)-([^=]+)-(\d+)(?:=(\d{8}T\d{6}\.\d{3}Z)-(\d+))?(\.10s)?\.parquet"
+)
 _DATE = re.compile(r"date=(\d{4}-\d{2}-\d{2})")
 _HOUR = re.compile(r"hour=(\d{2})")
 _HOST = re.compile(r"host=(.+)")
@@ -145,6 +153,10 @@ class SegmentName:
         Whose segment, of which boot, and its number within it.
     key
         The key itself. Names sort by time.
+    last_start, last_sequence
+        Of the last of the segments that were merged into it; its own where none were.
+    downsampled
+        Whether it was down-sampled.
     """
 
     start: datetime
@@ -152,6 +164,9 @@ class SegmentName:
     boot: str
     sequence: int
     key: str
+    last_start: datetime
+    last_sequence: int
+    downsampled: bool
 
 
 def host_folder(hour: datetime, host: str) -> str:
@@ -159,8 +174,25 @@ def host_folder(hour: datetime, host: str) -> str:
     return f"{TELEMETRY}/{hour_parts(hour)}/host={quote_name(host)}"
 
 
-def segment_key(host: str, start: datetime, boot: str, sequence: int) -> str:
+def segment_key(
+    host: str,
+    start: datetime,
+    boot: str,
+    sequence: int,
+    *,
+    last: tuple[datetime, int] | None = None,
+    downsampled: bool = False,
+) -> str:
     """Return a segment's key, a function of its content identity.
+
+    Parameters
+    ----------
+    host, start, boot, sequence
+        Of the segment, or of the first of those that were merged into it.
+    last
+        Start and number of the last of these.
+    downsampled
+        Whether it was down-sampled.
 
     Raises
     ------
@@ -172,11 +204,23 @@ def segment_key(host: str, start: datetime, boot: str, sequence: int) -> str:
     if sequence < 0:
         raise ValueError(f"segment number {sequence} is negative")
     start = to_utc(start)
-    stamp = (
-        f"{start.year:04d}{start.month:02d}{start.day:02d}T{start.hour:02d}{start.minute:02d}{start.second:02d}"
-        f".{start.microsecond // 1000:03d}Z"
+    name = f"{_stamp(start)}-{quote_name(boot)}-{sequence:06d}"
+    if last is not None:
+        name += f"={_stamp(to_utc(last[0]))}-{last[1]:06d}"
+    if downsampled:
+        name += _DOWNSAMPLED
+    return f"{host_folder(start, host)}/{name}.parquet"
+
+
+def _stamp(time: datetime) -> str:
+    return (
+        f"{time.year:04d}{time.month:02d}{time.day:02d}T{time.hour:02d}{time.minute:02d}{time.second:02d}"
+        f".{time.microsecond // 1000:03d}Z"
     )
-    return f"{host_folder(start, host)}/{stamp}-{quote_name(boot)}-{sequence:06d}.parquet"
+
+
+def _parse_stamp(text: str) -> datetime:
+    return datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
 
 
 def parse_segment_key(key: str) -> SegmentName | None:
@@ -189,11 +233,17 @@ def parse_segment_key(key: str) -> SegmentName | None:
     if host is None or boot is None:
         return None
     try:
-        start = datetime.strptime(match[1], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+        start = _parse_stamp(match[1])
+        last = (_parse_stamp(match[4]), int(match[5])) if match[4] else None
     except ValueError:
         return None
-    name = SegmentName(start, host, boot, int(match[3]), key)
-    return name if segment_key(host, start, boot, name.sequence) == key else None
+    sequence, downsampled = int(match[3]), match[6] is not None
+    if last is not None and (last[0] <= start or last[1] <= sequence):
+        return None
+    if segment_key(host, start, boot, sequence, last=last, downsampled=downsampled) != key:
+        return None
+    last_start, last_sequence = last or (start, sequence)
+    return SegmentName(start, host, boot, sequence, key, last_start, last_sequence, downsampled)
 
 
 def scores_folder(model: str) -> str:
@@ -250,6 +300,16 @@ def silence_key(silence_id: str) -> str:
 def imports_key(host: str) -> str:
     """Return the key of what was imported of a host from servers."""
     return f"{IMPORTS}/host={quote_name(host)}.json"
+
+
+def jobs_key(day: date) -> str:
+    """Return the key of the jobs that ran on a day and are over."""
+    return f"{JOBS}/{date_part(day)}.json"
+
+
+def work_key(host: str) -> str:
+    """Return the key of what a host did lately, minute by minute."""
+    return f"{WORK}/host={quote_name(host)}.json"
 
 
 def parse_scores_model(part: str) -> tuple[str, int] | None:

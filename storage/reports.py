@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -15,11 +16,15 @@ from reveal_core.incidents import OPEN, iso
 from reveal_core.report.styles import INDEX_PARTS, style
 from storage.backend import Backend
 from storage.documents import to_json
+from storage.files import StoredFile, files_below
 from storage.layout import REPORTS, REPORTS_INDEX, REPORTS_LATEST, quote_name, report_folder, unquote_name
 
 _HEADS = re.compile(r'<script type="application/json" id="reports">(.*?)</script>', re.DOTALL)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 _TEXTS = ("report", "created", "title", "headline", "start", "end")
+_STAMP = re.compile(r"(\d{8}T\d{6}Z)-")
+_DOCUMENT = "report.json"
+_REBUILDS = 3
 MAX_LISTED = 1000
 """Reports that the list shows; it knows of all of them."""
 
@@ -111,10 +116,96 @@ def latest_report(backend: Backend) -> Head:
     return head
 
 
-def _heads(backend: Backend, new: Head) -> list[Head]:
+@dataclass(frozen=True)
+class StoredReport:
+    """What lies in the folder of a report.
+
+    Attributes
+    ----------
+    id
+        Its name.
+    files
+        What is in its folder.
+    created
+        When it was made.
+    whole
+        Whether its document is there, which is written last.
+    """
+
+    id: str
+    files: tuple[StoredFile, ...]
+    created: datetime
+    whole: bool
+
+
+def stored_reports(backend: Backend) -> list[StoredReport]:
+    """Return every report that has a folder, by name."""
+    folders: dict[str, list[StoredFile]] = {}
+    for file in files_below(backend, REPORTS):
+        parts = file.key.split("/")
+        report = unquote_name(parts[1]) if len(parts) > 2 else None
+        if report is not None:
+            folders.setdefault(report, []).append(file)
+    found = []
+    for report, files in sorted(folders.items()):
+        document = next((file for file in files if file.key.endswith(f"/{_DOCUMENT}")), None)
+        created = _stamp_of(report) or (document or files[0]).written
+        found.append(StoredReport(report, tuple(files), created, document is not None))
+    return found
+
+
+def _stamp_of(report: str) -> datetime | None:
+    """Return when a report was made as far as its id begins with it."""
+    match = _STAMP.match(report)
+    try:
+        return datetime.strptime(match[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) if match else None
+    except ValueError:
+        return None
+
+
+def listed_reports(backend: Backend) -> list[str]:
+    """Return the ids of the reports that the list of reports names."""
+    return [head["report"] for head in _listed(backend.read(REPORTS_INDEX))]
+
+
+def latest_id(backend: Backend) -> str | None:
+    """Return which report ``latest.json`` names, ``""`` if it names none; None if there is no such file."""
+    data = backend.read(REPORTS_LATEST)
+    if data is None:
+        return None
+    try:
+        head = json.loads(data)
+    except ValueError:
+        return ""
+    return str(head.get("report") or "") if isinstance(head, dict) else ""
+
+
+def rebuild_index(backend: Backend, without: Collection[str] = ()) -> None:
+    """Write the list of reports anew from those that are there, leaving out some."""
+    for _ in range(_REBUILDS):
+        names = backend.names(REPORTS)
+        whole = {report.id for report in stored_reports(backend) if report.whole}.difference(without)
+        heads = [head for head in _heads(backend) if head["report"] in whole]
+        backend.write(REPORTS_INDEX, render_index(heads).encode())
+        if backend.names(REPORTS) == names:
+            return  # else a report has come meanwhile, and its row may have been written over
+
+
+def mend_latest(backend: Backend) -> None:
+    """Let ``latest.json`` name the newest report of the list; without any it goes."""
+    heads = sorted(_listed(backend.read(REPORTS_INDEX)), key=lambda head: (head["created"], head["report"]))
+    if heads:
+        path = f"{quote_name(heads[-1]['report'])}/index.html"
+        backend.write(REPORTS_LATEST, to_json({**heads[-1], "path": path}))
+    else:
+        backend.remove(REPORTS_LATEST)
+
+
+def _heads(backend: Backend, new: Head | None = None) -> list[Head]:
     """Return the head of every stored report, from the page that lists them or else from its own file."""
     known = {head["report"]: head for head in _listed(backend.read(REPORTS_INDEX))}
-    known[new["report"]] = new
+    if new is not None:
+        known[new["report"]] = new
     names = map(unquote_name, backend.names(REPORTS))
     ids = [name for name in names if name is not None and name not in ("index.html", "latest.json")]
     unknown = [name for name in ids if name not in known]

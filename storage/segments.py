@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from reveal_core.errors import UnavailableError
 from storage.backend import Backend
 from storage.layout import (
     LONGEST_SEGMENT,
@@ -22,7 +23,10 @@ from storage.layout import (
     to_utc,
 )
 
-_HOURS_AT_ONCE = 24
+LISTINGS = 20
+"""How often files are listed anew because one of them was gone when it was to be read."""
+_FIRST_HOURS, _MOST_HOURS = 2, 32
+"""Hours of a host that are listed at once: few at first, for most often the newest are asked for."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +87,29 @@ def files_of_hour(backend: Backend, hour: datetime, host: str) -> Listing:
     )
 
 
-def host_hours(backend: Backend, host: str, newest_first: bool = False) -> Iterator[list[SegmentName]]:
-    """Yield the segments of every hour in which the host has some, oldest or newest hour first."""
-    every = sorted(hours(backend), reverse=newest_first)
-    for first in range(0, len(every), _HOURS_AT_ONCE):
-        some = every[first : first + _HOURS_AT_ONCE]
-        for listing in backend.each(lambda hour: files_of_hour(backend, hour, host), some):
+def host_hours(
+    backend: Backend, host: str, every: Sequence[datetime], newest_first: bool = False
+) -> Iterator[list[SegmentName]]:
+    """Yield the segments of every hour in which the host has some, oldest or newest hour first.
+
+    Parameters
+    ----------
+    backend, host
+        Whose segments, and where.
+    every
+        The hours that hold telemetry of any host, from `hours`: listed once for all hosts that are asked for.
+    newest_first
+        In which order.
+    """
+    ordered = sorted(every, reverse=newest_first)
+    first, count = 0, _FIRST_HOURS
+    while first < len(ordered):
+        for listing in backend.each(
+            lambda hour: files_of_hour(backend, hour, host), ordered[first : first + count]
+        ):
             if listing.segments:
                 yield listing.segments
+        first, count = first + count, min(2 * count, _MOST_HOURS)
 
 
 def needed(backend: Backend, host: str, start: datetime, end: datetime) -> Listing:
@@ -108,5 +127,12 @@ def needed(backend: Backend, host: str, start: datetime, end: datetime) -> Listi
     latest = {
         (s.boot, s.sequence): s.start for s in segments if s.start <= back(start, timedelta(milliseconds=1))
     }
-    kept = [s for s in segments if latest.get((s.boot, s.sequence + 1), earliest) <= s.start]
+    kept = [s for s in segments if latest.get((s.boot, s.last_sequence + 1), earliest) <= s.last_start]
     return Listing(segments=sorted(kept), misnamed=[key for listing in listings for key in listing.misnamed])
+
+
+def restless(backend: Backend, host: str) -> UnavailableError:
+    """Return the error of a reader whose files are gone each time that it comes to read them."""
+    return UnavailableError(
+        f"store {backend.shown}: the files of host {host!r} change faster than they can be read"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -13,11 +13,11 @@ from reveal_core.errors import NoTelemetryError, UsageError
 from reveal_core.incidents import iso
 from reveal_core.telemetry import BOOT_COLUMN, Telemetry
 from storage.backend import Backend
-from storage.decode import TIME_COLUMNS, DecodedSegment, decode_segment, to_ns
+from storage.decode import TIME_COLUMNS, Columns, DecodedFile, DecodedSegment, decode_file, to_ns
 from storage.hosts import extent, hosts
-from storage.layout import to_utc
+from storage.layout import SegmentName, to_utc
 from storage.quarantine import Quarantined, put_aside
-from storage.segments import needed
+from storage.segments import LISTINGS, needed, restless
 
 _FILES_AT_ONCE = 32
 _HOSTS_NAMED = 10
@@ -32,7 +32,7 @@ class TelemetryRead:
     telemetry
         The samples; see `reveal_core.telemetry.Telemetry`.
     segments
-        Keys of the segments that hold at least one of them.
+        Keys of the files that hold at least one of them.
     quarantined
         Files that could not be read.
     notes
@@ -46,39 +46,101 @@ class TelemetryRead:
 
 
 def read_telemetry(
-    backend: Backend, host: str, start: datetime, end: datetime, columns: Sequence[str] | None = None
+    backend: Backend, host: str, start: datetime, end: datetime, columns: Columns | None = None
 ) -> TelemetryRead:
     """Return one host's samples of [start, end); see `storage.store.Store.read_telemetry`."""
     if to_utc(start) >= to_utc(end):
         raise UsageError(f"the time range from {start.isoformat()} to {end.isoformat()} is empty")
-    listing = needed(backend, host, start, end)
-    reason = "its name is not a segment's"
-    misnamed = zip(listing.misnamed, backend.each(backend.read, listing.misnamed), strict=True)
-    bad = [put_aside(backend, key, data, reason) for key, data in misnamed if data is not None]
-    low, high = to_ns(start), to_ns(end)
-    time = pl.col("ts").to_physical()
-    decoded: list[tuple[str, DecodedSegment]] = []
-    for first in range(0, len(listing.segments), _FILES_AT_ONCE):
-        keys = [name.key for name in listing.segments[first : first + _FILES_AT_ONCE]]
-        for key, data in zip(keys, backend.each(backend.read, keys), strict=True):
-            if data is None:  # moved or removed by somebody else since it was listed
-                continue
-            try:
-                segment = decode_segment(data, columns)
-            except ValueError as error:
-                bad.append(put_aside(backend, key, data, str(error)))
-                continue
-            frame = segment.frame
-            first_ns, last_ns = frame.select(time.min().alias("first"), time.max().alias("last")).row(0)
-            if first_ns is None or last_ns < low or first_ns >= high:
-                continue
-            if first_ns < low or last_ns >= high:
-                frame = frame.filter((time >= low) & (time < high))
-            if frame.height:
-                decoded.append((key, replace(segment, frame=frame)))
+    files, bad = _read_files(backend, host, start, end, columns)
+    decoded = parts_of(files)
     if not decoded:
         raise NoTelemetryError(_why_nothing(backend, host, start, end, bad))
     return _combine(host, decoded, bad)
+
+
+def _read_files(
+    backend: Backend, host: str, start: datetime, end: datetime, columns: Columns | None
+) -> tuple[dict[SegmentName, DecodedFile], list[Quarantined]]:
+    """Return what the files of a range hold of it, and those that could not be read.
+
+    Maintenance may merge files while they are read. Where one is gone that was listed, what there is now is
+    listed again, so that no sample is missed.
+    """
+    files: dict[SegmentName, DecodedFile] = {}
+    bad: dict[str, Quarantined] = {}
+    gone: set[SegmentName] = set()
+    for _ in range(LISTINGS):
+        listing = needed(backend, host, start, end)
+        strange = [key for key in listing.misnamed if key not in bad]
+        for key, data in zip(strange, backend.each(backend.read, strange), strict=True):
+            if data is not None:
+                bad[key] = put_aside(backend, key, data, "its name is not a segment's")
+        before = len(gone)
+        wanted = [name for name in listing.segments if name not in files and name.key not in bad]
+        for first in range(0, len(wanted), _FILES_AT_ONCE):
+            names = wanted[first : first + _FILES_AT_ONCE]
+            found = backend.each(lambda name: backend.read(name.key), names)
+            for name, data in zip(names, found, strict=True):
+                if data is None:
+                    gone.add(name)
+                    continue
+                try:
+                    file = decode_file(data, name, columns)
+                except ValueError as error:
+                    bad[name.key] = put_aside(backend, name.key, data, str(error))
+                    continue
+                files[name] = _within(file, to_ns(start), to_ns(end))
+        # What is listed again and gone again, as a link to nowhere, is not there the next time either.
+        if len(gone) == before:
+            return files, list(bad.values())
+    raise restless(backend, host)
+
+
+def _within(file: DecodedFile, low: int, high: int) -> DecodedFile:
+    """Return a file with the samples of [low, high), in ns since 1970, and the parts that have some."""
+    time = pl.col("ts").to_physical()
+    parts = []
+    for identity, segment in file.parts:
+        frame = segment.frame
+        first_ns, last_ns = frame.select(time.min().alias("first"), time.max().alias("last")).row(0)
+        if first_ns is None or last_ns < low or first_ns >= high:
+            continue
+        if first_ns < low or last_ns >= high:
+            frame = frame.filter((time >= low) & (time < high))
+        if frame.height:
+            parts.append((identity, replace(segment, frame=frame)))
+    return replace(file, parts=parts)
+
+
+def parts_of(files: Mapping[SegmentName, DecodedFile]) -> list[tuple[str, DecodedSegment]]:
+    """Return the segments of files in order of time, each once, with the key of the file that holds it.
+
+    Until maintenance has removed what it merged or down-sampled, and longer if it was killed, a segment lies
+    there twice. By itself and merged it is the same, so either will do; what was down-sampled takes the place
+    of what it stands for.
+    """
+    owners: dict[tuple[str, int, int], list[SegmentName]] = {}
+    for name, file in files.items():
+        for identity in file.replaces:
+            owners.setdefault((name.boot, *identity), []).append(name)
+    outdone = {
+        one
+        for names in owners.values()
+        if len(names) > 1
+        for one in names
+        if any(files[one].replaces < files[other].replaces for other in names)
+    }
+    found: dict[tuple[int, str, int, bool], tuple[str, DecodedSegment]] = {}
+    for name in sorted(files):
+        if name in outdone:
+            continue
+        for (start_ms, sequence), segment in files[name].parts:
+            if name.downsampled or (name.boot, start_ms, sequence) not in owners:
+                found.setdefault(
+                    (start_ms, name.boot, sequence, name.downsampled),
+                    (name.key, segment),
+                )
+    return [found[place] for place in sorted(found)]
 
 
 def _why_nothing(backend: Backend, host: str, start: datetime, end: datetime, bad: list[Quarantined]) -> str:
@@ -137,7 +199,8 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
     heads = [*TIME_COLUMNS, BOOT_COLUMN] if len(boots) > 1 else [*TIME_COLUMNS]
     order = [*heads, *(name for name in frame.columns if name not in heads)]
     telemetry = Telemetry(host, frame.select(order), channels, decoded[-1][1].facts)
-    return TelemetryRead(telemetry, [key for key, _ in decoded], bad, [notes[name] for name in sorted(notes)])
+    keys = list(dict.fromkeys(key for key, _ in decoded))
+    return TelemetryRead(telemetry, keys, bad, [notes[name] for name in sorted(notes)])
 
 
 def _one_row_each(frame: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from reveal_core.segment import Segment, encode_metadata
 
 if TYPE_CHECKING:
     Array = pa.Array[Any]
+    Chunked = pa.ChunkedArray[Any]
 
 _INT64_MAX = 2**63 - 1
 
@@ -146,16 +147,41 @@ def encode_column(column: Column, samples: npt.NDArray[np.int64], whole: bool = 
     return arrow_array(values if metric.kind == "counter" else values.astype(np.float32), valid)
 
 
+def encode_table(
+    names: Sequence[str], arrays: Sequence[Array | Chunked], metadata: Mapping[bytes, bytes]
+) -> bytes:
+    """Return columns as a Parquet file.
+
+    Integers are delta-encoded and floats byte-stream-split, which takes a third of Parquet's default (see
+    docs/architecture.md); dictionaries and statistics of samples would only add weight.
+    """
+    schema = pa.schema([pa.field(name, values.type) for name, values in zip(names, arrays, strict=True)])
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        use_dictionary=False,
+        write_statistics=["ts"],
+        store_schema=False,  # Arrow's own copy of the schema: 40 % of the bytes, and half of the time
+        column_encoding={
+            field.name: "BYTE_STREAM_SPLIT" if pa.types.is_floating(field.type) else "DELTA_BINARY_PACKED"
+            for field in schema
+        },
+    ) as writer:
+        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+        writer.add_key_value_metadata({key.decode(): value.decode() for key, value in metadata.items()})
+    return sink.getvalue().to_pybytes()
+
+
 def encode_batch(batch: Batch) -> Segment:
     """Return a batch as a segment.
 
-    Wide: ``ts``, ``mono``, then a column per channel. Integers are delta-encoded and floats
-    byte-stream-split, which takes a third of Parquet's default (see docs/architecture.md); dictionaries and
-    statistics of samples would only add weight.
+    Wide: ``ts``, ``mono``, then a column per channel.
     """
     rows = len(batch.ts)
     names = ["ts", "mono"]
-    arrays: list[Array] = [
+    arrays: list[Array | Chunked] = [
         pa.Array.from_buffers(pa.timestamp("ns", tz="UTC"), rows, [None, pa.py_buffer(batch.ts)]),
         pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(batch.mono)]),
     ]
@@ -175,31 +201,15 @@ def encode_batch(batch: Batch) -> Segment:
             names.append(block.coverage.name)
             channels.append(block.coverage)
             arrays.append(_coverage(block, present, rows))
-    schema = pa.schema([pa.field(name, values.type) for name, values in zip(names, arrays, strict=True)])
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink,
-        schema,
-        compression="zstd",
-        use_dictionary=False,
-        write_statistics=["ts"],
-        store_schema=False,  # Arrow's own copy of the schema: 40 % of the bytes, and half of the time
-        column_encoding={
-            field.name: "BYTE_STREAM_SPLIT" if field.type == pa.float32() else "DELTA_BINARY_PACKED"
-            for field in schema
-        },
-    ) as writer:
-        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-        metadata = encode_metadata(
-            host=batch.host, boot=batch.boot, sequence=batch.sequence, facts=batch.facts, channels=channels
-        )
-        writer.add_key_value_metadata({key.decode(): value.decode() for key, value in metadata.items()})
+    metadata = encode_metadata(
+        host=batch.host, boot=batch.boot, sequence=batch.sequence, facts=batch.facts, channels=channels
+    )
     return Segment(
         host=batch.host,
         start=datetime.fromtimestamp(batch.ts[0] // 1000 / 1e6, UTC),
         boot=batch.boot,
         sequence=batch.sequence,
-        data=sink.getvalue().to_pybytes(),
+        data=encode_table(names, arrays, metadata),
         rows=rows,
         columns=len(channels),
     )

@@ -62,6 +62,28 @@ def test_a_segment_key_says_what_it_was_made_of(host: str, start: datetime, boot
     assert key.startswith(host_folder(start.astimezone(UTC), host) + "/")
 
 
+@given(NAMES, TIMES, NAMES, st.integers(0, 10**9), st.integers(1, 10**6), st.booleans())
+def test_the_key_of_a_merged_segment_says_from_which_to_which(
+    host: str, start: datetime, boot: str, sequence: int, more: int, downsampled: bool
+) -> None:
+    until = start + timedelta(milliseconds=more)
+    key = segment_key(host, start, boot, sequence, last=(until, sequence + more), downsampled=downsampled)
+    name = parse_segment_key(key)
+    assert name is not None
+    assert (name.host, name.boot, name.sequence, name.last_sequence) == (
+        host,
+        boot,
+        sequence,
+        sequence + more,
+    )
+    assert timedelta(0) <= until - name.last_start < timedelta(milliseconds=1)
+    assert name.downsampled == downsampled
+    plain = parse_segment_key(segment_key(host, start, boot, sequence, downsampled=downsampled))
+    assert plain is not None
+    assert (plain.last_start, plain.last_sequence) == (plain.start, plain.sequence)
+    assert (plain.start, plain.boot, plain.downsampled) == (name.start, boot, downsampled)
+
+
 @given(TIMES, TIMES)
 def test_names_sort_by_time(one: datetime, other: datetime) -> None:
     first, second = sorted([one, other])
@@ -92,6 +114,9 @@ def test_the_layout_is_the_documented_one() -> None:
         "telemetry/date=2026-11-29/hour=20/host=n/20261129T201500.000Z-b-1.parquet",
         "telemetry/date=2026-11-29/hour=21/host=n/20261129T201500.000Z-b-000001.parquet",
         "telemetry/date=2026-11-29/hour=20/n/20261129T201500.000Z-b-000001.parquet",
+        "telemetry/date=2026-11-29/hour=20/host=n/20261129T201500.000Z-b-000001=20261129T201500.000Z-000002.parquet",
+        "telemetry/date=2026-11-29/hour=20/host=n/20261129T201500.000Z-b-000001=20261129T201600.000Z-000001.parquet",
+        "telemetry/date=2026-11-29/hour=20/host=n/20261129T201500.000Z-b-000001.60s.parquet",
     ],
 )
 def test_other_keys_are_no_segments(key: str) -> None:
