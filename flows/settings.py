@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -19,11 +19,43 @@ from pydantic_settings import (
 )
 
 from reveal_core.errors import UsageError
-from reveal_core.timespec import parse_duration
+from reveal_core.jobtable import WORK_METRICS
+from reveal_core.timespec import parse_age, parse_duration
 
 DEFAULT_STORE = "./reveal-data"
 ADAPTIVE = "adaptive"
 """In place of a sampling interval: it follows what the host does."""
+
+REACH, SILENT_AFTER, FORGET_AFTER = "2h", "3m", "7d"
+"""How late telemetry may come, when a host of which nothing comes is silent, and when it is given up."""
+
+
+def _duration(text: str) -> str:
+    try:
+        parse_duration(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+
+
+def _age(text: str) -> str:
+    try:
+        parse_age(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+Age = Annotated[str, AfterValidator(_age)]
+
+
+def _ten_minutes(text: str) -> str:
+    if parse_duration(text) < 600.0:
+        raise ValueError("it must be 10m at least")
+    return text
 
 
 class CollectSettings(BaseModel, extra="forbid"):
@@ -91,22 +123,13 @@ class AlertSettings(BaseModel, extra="forbid"):
         ge=0,
         description="New incidents told of in a day; if not given the budget over all hosts, at least 4.",
     )
-    remind: str = Field(
+    remind: Duration = Field(
         default="1h",
         description="The same kind on the same host is told again after this long at the soonest.",
     )
     report_url: str | None = Field(
         default=None, description="Where the store's reports/ folder is served, so that notices link to it."
     )
-
-    @field_validator("remind")
-    @classmethod
-    def _is_a_duration(cls, text: str) -> str:
-        try:
-            parse_duration(text)
-        except UsageError as error:
-            raise ValueError(str(error)) from error
-        return text
 
     def plain(self) -> dict[str, Any]:
         """Return what the telling stage takes, secrets in clear."""
@@ -142,6 +165,60 @@ class FleetSettings(BaseModel, extra="forbid"):
     """How work is cut into tasks: ``REVEAL_FLEET__HOSTS_PER_TASK`` and so on."""
 
     hosts_per_task: int = Field(default=8, ge=1, description="Hosts that one task of a flow handles.")
+    workers: int | None = Field(
+        default=None, ge=1, description="Processes that scoring is spread over; one a core if not given."
+    )
+    runner: Literal["local", "dask"] = Field(
+        default="local", description="Where tasks of flows run: this machine, or workers of Dask."
+    )
+    dask: str | None = Field(
+        default=None,
+        description="Address of a Dask scheduler; a cluster on this machine is started if not given.",
+    )
+    reach: Duration = Field(default=REACH, description="How late telemetry may come and still be judged.")
+    silent_after: Duration = Field(
+        default=SILENT_AFTER, description="A host is silent when its newest sample is older."
+    )
+    forget_after: Duration = Field(
+        default=FORGET_AFTER, description="A host that has been silent for longer is not waited for."
+    )
+
+
+class RetentionSettings(BaseModel, extra="forbid"):
+    """How long the store keeps what: ``REVEAL_RETENTION__RAW`` and so on; a duration, or ``forever``."""
+
+    raw: Age = Field(default="14d", description="Telemetry as collected; what is older is down-sampled.")
+    telemetry: Age = Field(default="90d", description="Telemetry in either form.")
+    unjudged: Age = Field(
+        default="7d", description="How much longer telemetry stays as collected that no run has judged."
+    )
+    scores: Age = Field(default="90d", description="Scores of windows.")
+    incidents: Age = Field(default="400d", description="Incidents that nobody labelled.")
+    reports: Age = Field(default="90d", description="Reports, but the latest.")
+    quarantine: Age = Field(default="30d", description="Files that could not be read.")
+    compact_after: Age = Field(
+        default="1h", description="How long after an hour is over its small segments are merged."
+    )
+
+    def plain(self) -> dict[str, str]:
+        """Return what the maintaining stages take."""
+        return dict(self.model_dump())
+
+
+class PeerSettings(BaseModel, extra="forbid"):
+    """How hosts of a job are compared: ``REVEAL_PEERS__SPAN`` and so on; docs/jobs.md explains them."""
+
+    metrics: list[str] = Field(
+        default=list(WORK_METRICS),
+        description="Metrics of work done, as shell patterns; none compares nobody.",
+    )
+    span: Annotated[Duration, AfterValidator(_ten_minutes)] = Field(
+        default="1h", description="Time over which hosts are compared, at least 10m."
+    )
+    score: float = Field(default=3.0, gt=0, description="A host that is named stands out by this at least.")
+    effect: float = Field(
+        default=0.05, gt=0, lt=1, description="And differs by this share, in both halves of the time."
+    )
 
 
 class Settings(BaseSettings):
@@ -161,7 +238,9 @@ class Settings(BaseSettings):
     method: MethodSettings = MethodSettings()
     mlflow: MLflowSettings = MLflowSettings()
     fleet: FleetSettings = FleetSettings()
+    peers: PeerSettings = PeerSettings()
     alerts: AlertSettings = AlertSettings()
+    retention: RetentionSettings = RetentionSettings()
     prometheus: PrometheusSettings = PrometheusSettings()
 
     @classmethod

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     import polars as pl
 
     from reveal_core.alerts import AlertState
+    from reveal_core.arrivals import Arrival, Watermark
     from reveal_core.importing.covered import ImportRecord
+    from reveal_core.jobtable import Job
     from reveal_core.labels import Label
     from reveal_core.ledger import Entry, Ledger
     from reveal_core.regimes import Regime
     from reveal_core.scores import Scores
     from reveal_core.silences import Silence
+    from reveal_core.work import Work
+    from storage.decode import Columns
     from storage.telemetry import TelemetryRead
 
 
@@ -83,14 +87,6 @@ class Store:
 
         return hosts(self.backend, start, end)
 
-    def match_hosts(
-        self, pattern: str, start: datetime | None = None, end: datetime | None = None
-    ) -> list[str]:
-        """Return the hosts whose whole name matches a glob (``*``, ``?``, ``[a-f]``), sorted."""
-        from storage.hosts import match_hosts
-
-        return match_hosts(self.backend, pattern, start, end)
-
     def extent(self, host: str) -> tuple[datetime, datetime] | None:
         """Return from when to when a host has telemetry; None if it has none.
 
@@ -101,8 +97,14 @@ class Store:
 
         return extent(self.backend, host)
 
+    def extents(self, hosts: Sequence[str]) -> list[tuple[datetime, datetime] | None]:
+        """Return from when to when each of some hosts has telemetry, as `extent` does."""
+        from storage.hosts import extents
+
+        return extents(self.backend, hosts)
+
     def read_telemetry(
-        self, host: str, start: datetime, end: datetime, columns: Sequence[str] | None = None
+        self, host: str, start: datetime, end: datetime, columns: Columns | None = None
     ) -> TelemetryRead:
         """Return one host's samples of [``start``, ``end``).
 
@@ -113,8 +115,8 @@ class Store:
         start, end
             Aware times.
         columns
-            Channels to read, every one if not given; those that no segment holds are left out. ``ts`` and
-            ``mono`` are always read.
+            Channels to read by their names, or by a function that chooses among names; every one if not
+            given. Those that no segment holds are left out. ``ts`` and ``mono`` are always read.
 
         Returns
         -------
@@ -132,6 +134,32 @@ class Store:
         from storage.telemetry import read_telemetry
 
         return read_telemetry(self.backend, host, start, end, columns)
+
+    def arrivals(
+        self, pattern: str, since: datetime, until: datetime, watermarks: Mapping[str, Watermark]
+    ) -> dict[str, list[Arrival]]:
+        """Return the segments that begin in [``since``, ``until``), by host, of hosts whose name matches.
+
+        What ``watermarks`` do not hold is marked as new.
+        """
+        from storage.arrivals import arrivals
+
+        return arrivals(self.backend, pattern, since, until, watermarks)
+
+    def watermarks(self) -> dict[str, Watermark]:
+        """Return how far each host's telemetry has been judged by runs that judge what is new."""
+        from storage.arrivals import read_watermarks
+
+        return read_watermarks(self.backend)
+
+    def put_watermarks(self, watermarks: Mapping[str, Watermark]) -> str:
+        """Store how far hosts have been judged; return the key.
+
+        Of two writers at once one is lost: what it had judged is judged again, which changes nothing.
+        """
+        from storage.arrivals import put_watermarks
+
+        return put_watermarks(self.backend, watermarks)
 
     def put_scores(self, model: str, scores: Scores) -> list[str]:
         """Store the scores that a model (``<name>@<version>``) gave; return the keys, one an hour.
@@ -289,6 +317,48 @@ class Store:
         from storage.imports import put_import
 
         return put_import(self.backend, host, record)
+
+    def jobs(self, start: datetime | None = None, end: datetime | None = None) -> list[Job]:
+        """Return the jobs that ran at any time of [``start``, ``end``), by start."""
+        from storage.jobs import read_jobs
+
+        return read_jobs(self.backend, start, end)
+
+    def put_jobs(self, jobs: Sequence[Job]) -> list[str]:
+        """Store jobs beside those that are known; return the keys that were written.
+
+        `reveal_core.jobtable.merged` tells how they are joined. Two imports of jobs must not run at once.
+        """
+        from storage.jobs import put_jobs
+
+        return put_jobs(self.backend, jobs)
+
+    def stragglers(self) -> dict[str, tuple[str, ...]]:
+        """Return which hosts are out of step with their peers at present, and in which jobs."""
+        from storage.jobs import read_stragglers
+
+        return read_stragglers(self.backend)
+
+    def put_stragglers(self, stragglers: Mapping[str, Sequence[str]]) -> str:
+        """Store which hosts are out of step at present; return the key."""
+        from storage.jobs import put_stragglers
+
+        return put_stragglers(self.backend, stragglers)
+
+    def works(self, hosts: Sequence[str]) -> list[Work | None]:
+        """Return what is known of what each of some hosts did lately; None where nothing is."""
+        from storage.jobs import read_work
+
+        return self.backend.each(lambda host: read_work(self.backend, host), hosts)
+
+    def put_work(self, work: Work) -> str:
+        """Store what a host did lately in place of what was known; return the key.
+
+        Of two writers at once one is lost: what it had looked at is looked at again.
+        """
+        from storage.jobs import put_work
+
+        return put_work(self.backend, work)
 
     def alert_state(self) -> AlertState:
         """Return what was told of incidents so far."""
