@@ -8,6 +8,8 @@ import polars as pl
 
 COVERAGE = "telemetry.coverage."
 """Begins the metric that tells how much of what was due a source delivered, 0 to 1; its name follows."""
+HOST_COVERAGE = f"{COVERAGE}host"
+"""The same of all sources of a host together."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from reveal_core.incidents import FleetIncident, Incident
+from reveal_core.incidents import STRAGGLER, FleetIncident, Incident
+from reveal_core.titles import lower_first, metric_title
 
 TOGETHER = timedelta(seconds=60)
 """Incidents of one kind that begin within this after one another began together."""
@@ -31,7 +32,8 @@ def fleet_incidents(incidents: Iterable[Incident], hosts: Sequence[str]) -> tupl
     Notes
     -----
     Incidents are of one kind if they have the same likeliest cause, or without one the same subsystem and
-    foremost metric. They began together if each began within `TOGETHER` after the one before.
+    foremost metric; stragglers if they are in the same job too. They began together if each began within
+    `TOGETHER` after the one before.
     """
     kinds: dict[tuple[str, str], list[Incident]] = {}
     for incident in incidents:
@@ -47,6 +49,8 @@ def fleet_incidents(incidents: Iterable[Incident], hosts: Sequence[str]) -> tupl
 
 
 def _kind(incident: Incident) -> tuple[str, str]:
+    if incident.cause == STRAGGLER:
+        return STRAGGLER, incident.job
     if incident.causes:
         return "cause", incident.cause
     return incident.subsystem, incident.metrics[0].metric if incident.metrics else ""
@@ -71,7 +75,7 @@ def _fleet_incident(group: Sequence[Incident], hosts: Sequence[str]) -> FleetInc
     if first.causes:
         title = first.causes[0].title
     elif first.metrics:
-        title = f"Unusual {first.metrics[0].metric}"
+        title = f"Unusual: {lower_first(metric_title(first.metrics[0].metric))}"
     else:
         title = "Unknown trouble"
     return FleetIncident(

@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import zip_longest
 
-from reveal_core.catalog import load_catalog
 from reveal_core.formatting import counted, format_band, format_range, format_time, format_value
-from reveal_core.incidents import OPEN, FleetIncident, Incident, MetricEvidence
-from reveal_core.report.titles import NOUNS, TITLES
+from reveal_core.incidents import OPEN, STRAGGLER, FleetIncident, Incident, MetricEvidence
 from reveal_core.report.types import HostReport
-from reveal_core.windows import COVERAGE
+from reveal_core.titles import NOUNS, lower_first
+from reveal_core.titles import metric_title as metric_title
 
 SUBSYSTEM_NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory", "network": "network", "storage": "storage"}
 LITTLE_COVERAGE = 0.9
 """Below this share of samples, "nothing unusual" is said with its coverage."""
 _NAMESPACED = ("tcp", "tcpext", "udp", "udplite", "ip", "ipext", "icmp", "sockstat")
-_CHANGE = ".change"
-"""Ends the name of a metric that is judged by its change."""
 _PARTS = {"mean": "mean over instances", "imbalance": "highest above the mean"}
 _CORES = ("cpu", "sched", "softirq", "softnet", "irq")
 
@@ -27,21 +24,6 @@ _CORES = ("cpu", "sched", "softirq", "softnet", "irq")
 def subsystem_name(subsystem: str) -> str:
     """Return a subsystem as it stands within a sentence: ``CPU``, ``network``."""
     return SUBSYSTEM_NAMES.get(subsystem, subsystem)
-
-
-def metric_title(metric: str) -> str:
-    """Return what a metric is, in words; its name where neither `TITLES` nor the catalogue knows it."""
-    if metric.endswith(_CHANGE):
-        return f"Change of {lower_first(metric_title(metric.removesuffix(_CHANGE)))}"
-    if metric in TITLES:
-        return TITLES[metric]
-    if metric.startswith(COVERAGE):
-        return f"Share of the samples due that source {metric.removeprefix(COVERAGE)} delivered"
-    entry = load_catalog().get(metric)
-    if entry is None or not entry.description:
-        return metric
-    text = re.split(r"[;:] | \(", entry.description)[0].rstrip(". ")
-    return text[0].upper() + text[1:]
 
 
 def instance_noun(metric: str) -> str:
@@ -82,8 +64,11 @@ def incident_headline(incident: Incident) -> str:
     """Return what an incident's foremost metric did, as a sentence with units.
 
     The foremost is the first of the incident's own subsystem, of any where none is; among the first three,
-    one whose plain value moved goes before a mean, an imbalance or a spread, which say less to a person.
+    one whose plain value moved goes before a mean, an imbalance or a spread, which say less to a person. Of a
+    host that is out of step with its peers it is said how it stands among them.
     """
+    if incident.cause == STRAGGLER and incident.causes[0].evidence:
+        return incident.causes[0].evidence[0].partition(": ")[0]
     own = [metric for metric in incident.metrics if metric.subsystem == incident.subsystem]
     foremost = (own or list(incident.metrics))[:3]
     if not foremost:
@@ -162,12 +147,6 @@ def incidents_span(hosts: Sequence[HostReport]) -> tuple[datetime, datetime]:
     """Return when the first incident begins and the last ends."""
     found = [i.incident for host in hosts for i in host.incidents]
     return min(i.start for i in found), max(i.end for i in found)
-
-
-def lower_first(text: str) -> str:
-    """Return text that can stand within a sentence; an acronym at its beginning stays as it is."""
-    # "CPU quota reached" must not become "cPU quota reached".
-    return text if text[1:2].isupper() or text[1:2] == "/" else text[:1].lower() + text[1:]
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:

@@ -48,7 +48,7 @@ def test_what_began_apart_or_differs_is_apart() -> None:
 def test_without_a_cause_the_foremost_metric_tells_the_kind() -> None:
     unknown = [incident_at(0, 5, "", host=host, metric="disk.await") for host in RACKS[:3]]
     (one,) = fleet_incidents(unknown, RACKS)
-    assert (one.cause, one.title) == ("", "Unusual disk.await")
+    assert (one.cause, one.title) == ("", "Unusual: time per disk request")
 
 
 def test_names_that_tell_struck_hosts_from_others() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
+
+from reveal_core.catalog import load_catalog
+from reveal_core.windows import COVERAGE, HOST_COVERAGE
 
 TITLES: Mapping[str, str] = MappingProxyType(
     {
@@ -99,3 +103,29 @@ NOUNS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What an instance of a family of metrics is."""
+
+_CHANGE = ".change"
+"""Ends the name of a metric that is judged by its change."""
+
+
+def metric_title(metric: str) -> str:
+    """Return what a metric is, in words; its name where neither `TITLES` nor the catalogue knows it."""
+    if metric.endswith(_CHANGE):
+        return f"Change of {lower_first(metric_title(metric.removesuffix(_CHANGE)))}"
+    if metric in TITLES:
+        return TITLES[metric]
+    if metric == HOST_COVERAGE:
+        return "Share of the samples due that the host delivered"
+    if metric.startswith(COVERAGE):
+        return f"Share of the samples due that source {metric.removeprefix(COVERAGE)} delivered"
+    entry = load_catalog().get(metric)
+    if entry is None or not entry.description:
+        return metric
+    text = re.split(r"[;:] | \(", entry.description)[0].rstrip(". ")
+    return text[0].upper() + text[1:]
+
+
+def lower_first(text: str) -> str:
+    """Return text that can stand within a sentence; an acronym at its beginning stays as it is."""
+    # "CPU quota reached" must not become "cPU quota reached".
+    return text if text[1:2].isupper() or text[1:2] == "/" else text[:1].lower() + text[1:]
