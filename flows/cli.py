@@ -26,6 +26,7 @@ from flows.commands import (
     importing,
     incidents,
     inspecting,
+    jobs,
     lab,
     learning,
     models,
@@ -142,6 +143,13 @@ SILENCES_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("add", silences.add_command, "reveal silences add --host 'rack-7-*' --end +4h --why 'new switch'"),
     ("end", silences.end_command, "reveal silences end 20261129T201500-3fa2c1"),
 )
+jobs_app = typer.Typer(
+    help="Which hosts run which job: those of one job are held against each other.", no_args_is_help=True
+)
+JOBS_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("import", jobs.import_command, "reveal jobs import slurm"),
+    ("list", jobs.list_command, "reveal jobs list --host node-17 --start -6h"),
+)
 alerts_app = typer.Typer(help="Who is told of incidents.", no_args_is_help=True)
 ALERTS_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("test", silences.try_command, "reveal alerts test"),
@@ -168,6 +176,7 @@ for group, commands in (
     (regimes_app, REGIMES_COMMANDS),
     (incidents_app, INCIDENTS_COMMANDS),
     (silences_app, SILENCES_COMMANDS),
+    (jobs_app, JOBS_COMMANDS),
     (alerts_app, ALERTS_COMMANDS),
     (export_app, EXPORT_COMMANDS),
     (bench_app, BENCH_COMMANDS),
@@ -179,6 +188,7 @@ app.add_typer(models_app, name="models")
 app.add_typer(regimes_app, name="regimes")
 app.add_typer(incidents_app, name="incidents")
 app.add_typer(silences_app, name="silences")
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(alerts_app, name="alerts")
 app.add_typer(export_app, name="export")
 app.add_typer(bench_app, name="bench")

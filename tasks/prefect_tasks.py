@@ -23,6 +23,7 @@ from tasks.comparing import (
 from tasks.drifting import refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.investigating import investigate_host
+from tasks.peers import compare_peers, find_peers, note_stragglers
 from tasks.planning import classify_hosts, plan_hosts
 from tasks.publishing import publish_report
 from tasks.runner import Stage, stage_title
@@ -87,6 +88,9 @@ TASKS: dict[Callable[..., Any], Any] = {
         run_name="watch-{hardware_class}",
     ),
     score_hosts: _task(score_hosts, "score-hosts", tags=[STORE_TAG, MODEL_TAG], cache=WITHIN_RUN),
+    find_peers: _task(find_peers, "find-peers", tags=[STORE_TAG], cache=NO_CACHE),
+    compare_peers: _task(compare_peers, "compare-peers", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE),
+    note_stragglers: _task(note_stragglers, "note-stragglers", tags=[STORE_TAG], cache=NO_CACHE),
     publish_report: _task(
         publish_report, "publish-report", tags=[STORE_TAG], cache=NO_CACHE, run_name="publish-{report_id}"
     ),

@@ -23,6 +23,7 @@ GROUPS = {
     "regimes": ["list", "acknowledge"],
     "incidents": ["list", "show", "label", "summary", "truth"],
     "silences": ["list", "add", "end"],
+    "jobs": ["import", "list"],
     "alerts": ["test"],
     "export": ["prometheus", "otlp"],
     "bench": ["collector", "features", "scoring", "fleet"],
