@@ -20,6 +20,7 @@ from flows.commands import (
     collecting,
     comparing,
     demo,
+    deploying,
     evaluating,
     exporting,
     fleet,
@@ -29,9 +30,11 @@ from flows.commands import (
     jobs,
     lab,
     learning,
+    maintaining,
     models,
     regimes,
     replay,
+    reproducing,
     scoring,
     silences,
 )
@@ -90,7 +93,10 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ),
     ("evaluate", evaluating.evaluate, "reveal evaluate --dataset smd --data ./smd"),
     ("compare", comparing.compare, "reveal compare --store ./reveal-data --grid compare-grid.toml"),
+    ("maintain", maintaining.maintain, "reveal maintain --store ./reveal-data --dry-run"),
+    ("reproduce", reproducing.reproduce, "reveal reproduce --markdown docs/reproduction.md"),
     ("demo", demo.demo, "reveal demo --full"),
+    ("deploy", deploying.deploy_command, "reveal deploy --pool reveal"),
 )
 
 lab_app = typer.Typer(

@@ -10,8 +10,10 @@ from typing import Any
 
 from flows.environment import prefect_api_url
 from flows.output import Say, progress
+from flows.settings import load_settings
 from reveal_core.errors import UnavailableError
 from storage.store import Store
+from tasks.pool import cores
 from tasks.runner import DirectRunner
 from tasks.tracking import check_server, without_secrets
 
@@ -55,7 +57,8 @@ def call_pipeline(name: str, title: str, say: Say, /, *, flow: bool, **arguments
     if not flow:
         from flows import pipelines
 
-        return getattr(pipelines, name)(DirectRunner(say), **arguments)
+        runner = DirectRunner(say, load_settings().fleet.workers or cores())
+        return getattr(pipelines, name)(runner, **arguments)
     _check_places(name, arguments)
     url = prefect_api_url()
     if url is None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from flows.arrivals import score_arrivals
 from flows.comparison import compare_detectors as compare_detectors
-from flows.settings import ADAPTIVE, load_settings
+from flows.investigation import investigate_incident as investigate_incident
+from flows.maintenance import maintain_store as maintain_store
+from flows.scoring import HOSTS_PER_TASK as HOSTS_PER_TASK
+from flows.scoring import score_range
+from flows.settings import ADAPTIVE, FORGET_AFTER, REACH, SILENT_AFTER
 from reveal_core.errors import UsageError
 from reveal_core.timespec import parse_duration
-from tasks.alerting import announce_incidents
 from tasks.collecting import collect_apart
 from tasks.drifting import TRIGGER, refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
-from tasks.investigating import investigate_host
-from tasks.planning import classify_hosts, groups_of, parse_range, plan_hosts
-from tasks.publishing import publish_report, report_name
+from tasks.planning import classify_hosts, parse_range, plan_hosts
 from tasks.runner import Runner
-from tasks.scoring import choose_model, require_scored, score_hosts
-
-HOSTS_PER_TASK = 8
+from tasks.scoring import choose_model
 
 
 def collect_telemetry(
@@ -97,8 +95,12 @@ def fit_detectors(
 
 def _by_class(run: Runner, store: str, plans: list[dict[str, str]]) -> dict[str, list[dict[str, str]]]:
     classes: dict[str, list[dict[str, str]]] = {}
-    for plan in run.call(classify_hosts, store=store, plans=plans):
-        classes.setdefault(plan["hardware_class"], []).append(plan)
+    classified = run.call(classify_hosts, store=store, plans=plans)
+    for plan in classified:
+        if plan["hardware_class"]:
+            classes.setdefault(plan["hardware_class"], []).append(plan)
+    if not classes:
+        raise UsageError(classified[0]["reason"])
     return classes
 
 
@@ -134,6 +136,7 @@ def watch_drift(
             "plugins": list(plugins),
         }
         for name, members in sorted(classes.items())
+        if name in models  # what was never learned cannot drift
     ]
     found = run.map(watch_hosts, calls)
     fits = [
@@ -171,121 +174,48 @@ def score_fleet(
     start: str | None,
     end: str | None,
     model: str | None,
+    new: bool = False,
+    reach: str = REACH,
+    silent_after: str = SILENT_AFTER,
+    forget_after: str = FORGET_AFTER,
     hosts_per_task: int = HOSTS_PER_TASK,
     injected: Sequence[Mapping[str, Any]] = (),
     title: str | None = None,
     plugins: Sequence[str] = (),
     announce: bool = False,
 ) -> dict[str, Any]:
-    """Score hosts with registered models, publish one report, and tell of its incidents if asked.
+    """Score hosts with registered models and publish a report: a range, or what is ``new`` to the store.
 
-    Whom to tell is read from the settings of where this runs: it is secret, and arguments of a flow are shown
-    on Prefect's pages.
+    Of what is new, ``reach`` tells how late it may be, ``silent_after`` when a host of which nothing comes is
+    silent, and ``forget_after`` when it is not waited for any longer.
     """
-    parse_range(start, end)
-    plans = run.call(plan_hosts, store=store, host=host, start=start, end=end)
-    classified = run.call(classify_hosts, store=store, plans=plans)
-    models = run.call(
-        choose_model,
-        tracking_uri=tracking_uri,
-        model=model,
-        hardware_classes=sorted({plan["hardware_class"] for plan in classified}),
-    )
-    calls = [
-        {
-            "store": store,
-            "tracking_uri": tracking_uri,
-            "model": reference,
-            "plans": group,
-            "plugins": list(plugins),
-        }
-        for name, reference in sorted(models.items())
-        for group in groups_of(
-            [plan for plan in classified if plan["hardware_class"] == name], hosts_per_task
-        )
-    ]
-    results = [result for group in run.map(score_hosts, calls) for result in group]
-    scored = require_scored(results)
-    reference = next(m for m in models.values() if f"{m['name']}@{m['version']}" == scored[0]["model"])
-    notes = [f"{r['host']} was not scored: {r['skipped']}" for r in results if r["skipped"]]
-    notes += [f"{r['host']} was scored by {r['model']}." for r in scored if r["model"] != scored[0]["model"]]
-    since, until = min(r["start"] for r in scored), max(r["end"] for r in scored)
-    version = f"{reference['name']}/{reference['version']}"
-    command = ["reveal", "score", "--store", store, "--host", host, "--start", since, "--end", until]
-    document = run.call(
-        publish_report,
-        store=store,
-        tracking_uri=tracking_uri,
-        report_id=report_name("score", datetime.now(UTC), store, host, since, until, version),
-        title=title
-        or (f"Telemetry of {scored[0]['host']}" if len(scored) == 1 else f"Telemetry of {len(scored)} hosts"),
-        model=reference,
-        scored=scored,
-        injected=[dict(fault) for fault in injected],
-        notes=notes,
-        command=shlex.join([*command, "--model", version]),
-        plugins=list(plugins),
-    )
-    told = None
-    if announce:
-        told = run.call(
-            announce_incidents,
+    if not new:
+        return score_range(
+            run,
             store=store,
-            hosts=[result["host"] for result in scored],
-            fleet=document["fleet"],
-            report=document["report"],
-            report_id=document["report_id"],
-            budget=document["alarm_budget"],
-            alerts=load_settings().alerts.plain(),
+            tracking_uri=tracking_uri,
+            host=host,
+            start=start,
+            end=end,
+            model=model,
+            hosts_per_task=hosts_per_task,
+            injected=injected,
+            title=title,
+            plugins=plugins,
+            announce=announce,
         )
-    regimes = [r["regime"] for r in scored if r["regime"] is not None]
-    return {**document, "regimes": regimes, "alerts": told}
-
-
-def investigate_incident(
-    run: Runner,
-    *,
-    store: str,
-    host: str,
-    start: str,
-    end: str,
-    baseline_start: str | None,
-    baseline_end: str | None,
-    profile: str,
-    overrides: Mapping[str, Any],
-    seed: int,
-) -> dict[str, Any]:
-    """Judge one host's range against a baseline, or against itself, and publish a report."""
-    if (baseline_start is None) != (baseline_end is None):
-        missing = "end" if baseline_end is None else "start"
-        raise UsageError(f"a baseline needs a start and an end: --baseline-{missing} is missing")
-    parse_range(start, end)
-    parse_range(baseline_start, baseline_end)
-    plan = _one_host(run.call(plan_hosts, store=store, host=host, start=start, end=end), host)
-    baseline = None
-    command = ["reveal", "investigate", "--store", store, "--host", plan["host"]]
-    command += ["--start", plan["start"], "--end", plan["end"], "--profile", profile, "--seed", str(seed)]
-    if baseline_start is not None:
-        baseline = run.call(
-            plan_hosts, store=store, host=plan["host"], start=baseline_start, end=baseline_end
-        )[0]
-        command += ["--baseline-start", baseline["start"], "--baseline-end", baseline["end"]]
-    document = run.call(
-        investigate_host,
+    if start is not None or end is not None:
+        raise UsageError("--new judges whatever has arrived since the last run: it takes no --start or --end")
+    return score_arrivals(
+        run,
         store=store,
-        report_id=report_name("investigate", datetime.now(UTC), *command),
-        plan=plan,
-        baseline=baseline,
-        profile=profile,
-        overrides=dict(overrides),
-        seed=seed,
-        command=shlex.join(command),
+        tracking_uri=tracking_uri,
+        host=host,
+        model=model,
+        reach_s=parse_duration(reach),
+        silent_s=parse_duration(silent_after),
+        forget_s=parse_duration(forget_after),
+        hosts_per_task=hosts_per_task,
+        plugins=plugins,
+        announce=announce,
     )
-    return dict(document)
-
-
-def _one_host(plans: Sequence[dict[str, str]], pattern: str) -> dict[str, str]:
-    if len(plans) > 1:
-        names = ", ".join(plan["host"] for plan in plans[:8])
-        raise UsageError(f"{pattern!r} matches {len(plans)} hosts ({names}): an investigation is of one")
-    return plans[0]

@@ -13,13 +13,16 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
+from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows import pipelines
+from flows.maintenance import HOURS_PER_TASK, maintenance_rows
 from flows.settings import load_settings, mlflow_uri
 from flows.settings import plugins as allowed_plugins
 from tasks.compare_report import note
-from tasks.prefect_tasks import PrefectRunner
+from tasks.pool import cores
+from tasks.prefect_tasks import PrefectRunner, dask_runner
 
 REPORT_KEY = "reveal-report"
 LINK_KEY = "reveal-report-link"
@@ -27,6 +30,7 @@ INCIDENTS_KEY = "reveal-incidents"
 MODELS_KEY = "reveal-models"
 COMPARISON_KEY = "reveal-comparison"
 DRIFT_KEY = "reveal-drift"
+MAINTENANCE_KEY = "reveal-maintenance"
 DRAIN_TIMEOUT_S = 10.0
 
 
@@ -35,6 +39,15 @@ def _places(store: str | None, tracking_uri: str | None) -> tuple[str, str]:
     settings = load_settings()
     root = store or settings.store
     return root, tracking_uri or mlflow_uri(settings, root)
+
+
+def fleet_runner() -> Any:
+    """Return what runs the tasks of a fleet's flow, by the settings of this machine."""
+    fleet = load_settings().fleet
+    if fleet.runner == "dask":
+        return dask_runner(fleet.workers or cores(), fleet.dask)
+    # Twice as many threads as cores: they wait for processes that score, or for the store.
+    return ThreadPoolTaskRunner(max_workers=2 * cores())
 
 
 @flow(name="collect-telemetry", persist_result=False)
@@ -153,14 +166,18 @@ def watch_drift(
     return found
 
 
-@flow(name="score-fleet", persist_result=False)
+@flow(name="score-fleet", persist_result=False, task_runner=fleet_runner())
 def score_fleet(
     store: str | None = None,
     tracking_uri: str | None = None,
     host: str = "*",
-    start: str | None = "-6m",
-    end: str | None = "now",
+    start: str | None = None,
+    end: str | None = None,
     model: str | None = None,
+    new: bool = False,
+    reach: str | None = None,
+    silent_after: str | None = None,
+    forget_after: str | None = None,
     hosts_per_task: int = pipelines.HOSTS_PER_TASK,
     injected: list[dict[str, Any]] | None = None,
     title: str | None = None,
@@ -169,14 +186,19 @@ def score_fleet(
 ) -> dict[str, Any]:
     """Score hosts with the champion of their hardware class, publish a report, and tell of it if asked."""
     place, tracking = _places(store, tracking_uri)
+    fleet = load_settings().fleet
     document = pipelines.score_fleet(
-        PrefectRunner(),
+        PrefectRunner(1 if fleet.runner == "dask" else fleet.workers or cores()),
         store=place,
         tracking_uri=tracking,
         host=host,
         start=start,
         end=end,
         model=model,
+        new=new,
+        reach=reach or fleet.reach,
+        silent_after=silent_after or fleet.silent_after,
+        forget_after=forget_after or fleet.forget_after,
         hosts_per_task=hosts_per_task,
         injected=injected or [],
         title=title,
@@ -187,19 +209,28 @@ def score_fleet(
     return document
 
 
-@flow(name="investigate-incident", flow_run_name="investigate-{host}", persist_result=False)
+def _investigation() -> str:
+    """Return the name of a run: what it looks into."""
+    given = flow_run.parameters
+    return f"investigate-{given.get('host') or given.get('incident') or 'alert'}"
+
+
+@flow(name="investigate-incident", flow_run_name=_investigation, persist_result=False)
 def investigate_incident(
-    host: str,
-    start: str,
-    end: str,
+    host: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    incident: str | None = None,
+    alert: dict[str, Any] | None = None,
     store: str | None = None,
     baseline_start: str | None = None,
     baseline_end: str | None = None,
+    own_baseline: bool = True,
     profile: str = "default",
     overrides: dict[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Judge one host's range against a baseline, or against itself, and publish a report."""
+    """Judge a host's range, an incident, or what an alert is about, against a healthy stretch."""
     place, _ = _places(store, None)
     document = pipelines.investigate_incident(
         PrefectRunner(),
@@ -207,8 +238,11 @@ def investigate_incident(
         host=host,
         start=start,
         end=end,
+        incident=incident,
+        alert=alert,
         baseline_start=baseline_start,
         baseline_end=baseline_end,
+        own_baseline=own_baseline,
         profile=profile,
         overrides=overrides or {},
         seed=seed,
@@ -256,6 +290,32 @@ def compare_detectors(
     return document
 
 
+@flow(name="maintain-store", persist_result=False)
+def maintain_store(
+    store: str | None = None,
+    host: str = "*",
+    retention: dict[str, str] | None = None,
+    dry_run: bool = False,
+    hours_per_task: int = HOURS_PER_TASK,
+) -> dict[str, Any]:
+    """Remove what is past its age, down-sample and merge telemetry, and clear up after writers that died."""
+    place, _ = _places(store, None)
+    document = pipelines.maintain_store(
+        PrefectRunner(),
+        store=place,
+        host=host,
+        retention=load_settings().retention.plain() if retention is None else retention,
+        dry_run=dry_run,
+        hours_per_task=hours_per_task,
+    )
+    create_table_artifact(
+        maintenance_rows(document),
+        key=MAINTENANCE_KEY,
+        description="What would be done (dry run)" if dry_run else "What was done",
+    )
+    return document
+
+
 def drain() -> None:
     """Send the logs and events that Prefect still holds back.
 
@@ -266,8 +326,13 @@ def drain() -> None:
 
 
 def publish_artifacts(document: Mapping[str, Any]) -> None:
-    """Show a report on Prefect's pages: its Markdown, a link to the page, and a table of its incidents."""
+    """Show a report on Prefect's pages: its Markdown, a link to the page, and a table of its incidents.
+
+    A run that had nothing to judge has no report; its Markdown says so.
+    """
     create_markdown_artifact(document["markdown"], key=REPORT_KEY, description=document["headline"])
+    if document["report"] is None:
+        return
     address = str(document["report"])
     link = address if "://" in address else Path(address).resolve().as_uri()
     create_link_artifact(link, link_text=document["headline"], key=LINK_KEY)

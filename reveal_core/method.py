@@ -126,7 +126,9 @@ def analyse_windows(
         If the model expects other features than the host has.
     """
     scores = model.score_windows(windows, follower)
-    incidents = build_incidents(scores, model.excursions(windows), series, profile_from(model.profile))
+    incidents: tuple[Incident, ...] = ()
+    if scores.frame["anomalous"].any():  # most hosts are well most of the time, and have nothing to explain
+        incidents = build_incidents(scores, model.excursions(windows), series, profile_from(model.profile))
     notes = coarse_notes(series.channels.values(), model.profile["window_s"])
     own = scores.frame["threshold"] == model.threshold.value
     if model.threshold.provisional and own.any():

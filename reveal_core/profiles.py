@@ -79,7 +79,8 @@ class Profile:
     statistics: Annotated[tuple[Statistic, ...], Field(min_length=1)] = ("level", "spread")
     correlation: Annotated[_Float, Field(gt=0, le=1)] = 0.98
     keep_events: bool = True
-    exclude: tuple[str, ...] = ("reveal.*",)
+    # What the collector says of itself, but for the clock, which is the host's.
+    exclude: tuple[str, ...] = ("reveal.[!c]*", "reveal.coverage", "reveal.clock_step")
     detectors: Annotated[tuple[Spec, ...], Field(min_length=1)] = (
         ("zscore", "ZScoreDetector", ()),
         ("mahalanobis", "PCAMahalanobisDetector", ()),

@@ -20,3 +20,19 @@ class Scores:
     host: str
     frame: pl.DataFrame
     detectors: tuple[str, ...]
+
+
+def empty_scores(host: str) -> Scores:
+    """Return the scores of a host of which no window was judged."""
+    time = pl.Datetime("ns", "UTC")
+    schema = {
+        "start": time,
+        "end": time,
+        "coverage": pl.Float64(),
+        "fused": pl.Float64(),
+        "probability": pl.Float64(),
+        "threshold": pl.Float64(),
+        "severity": pl.Int64(),
+        "anomalous": pl.Boolean(),
+    }
+    return Scores(host, pl.DataFrame(schema=schema), ())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from reveal_core.errors import UsageError
@@ -121,14 +122,23 @@ def read_incident(backend: Backend, incident_id: str) -> Incident | None:
     An id begins with the time at which the incident began, which says under which day it lies; other days
     are looked at only where it does not.
     """
-    days = [day for day in map(parse_date_part, backend.names(INCIDENTS)) if day is not None]
-    days.sort(key=lambda day: f"{day:%Y%m%d}" != incident_id[:8])
-    for day in days:
+    for day in _likely_days(backend, incident_id):
         key = f"{INCIDENTS}/{date_part(day)}/{quote_name(incident_id)}.json"
         data = backend.read(key)
         if data is not None:
             return _decoded(backend, key, data)
     return None
+
+
+def _likely_days(backend: Backend, incident_id: str) -> Iterator[date]:
+    """Yield the day that an incident's id tells, then all others, which are listed only if need be."""
+    told = None
+    with contextlib.suppress(ValueError):
+        told = datetime.strptime(incident_id[:8], "%Y%m%d").date()
+        yield told
+    for day in map(parse_date_part, backend.names(INCIDENTS)):
+        if day is not None and day != told:
+            yield day
 
 
 def _decoded(backend: Backend, key: str, data: bytes | None) -> Incident | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +51,7 @@ DAMAGED = (
     zlib.error,
 )
 """What skops and zipfile raise for a file that is no model, or is one of another version's classes."""
+_ONE_AT_A_TIME = threading.Lock()
 MARKS = (" event", " stock")
 """Ends of a metric's meaning in the catalogue that tell how it is judged, not what it is."""
 
@@ -145,6 +148,21 @@ def load_model(tracking: Tracking, reference: ModelRef, plugins: Iterable[str] =
         model = read_model(Path(found) / MODEL_FILE, label, plugins)
     catalog_notes(model, label)
     return model
+
+
+@lru_cache(maxsize=8)
+def _kept(uri: str, reference: ModelRef, plugins: tuple[str, ...]) -> RevealModel:
+    return load_model(Tracking(uri), reference, plugins)
+
+
+def shared_model(tracking: Tracking, reference: ModelRef, plugins: Iterable[str] = ()) -> RevealModel:
+    """Return a registered model as `load_model` does, loaded once in a process.
+
+    A version of a model never changes, and loading takes longer than scoring a host. It is shared by all that
+    ask for it, so nobody may change it.
+    """
+    with _ONE_AT_A_TIME:  # or the first groups of a fleet would all load it at once
+        return _kept(tracking.uri, reference, tuple(plugins))
 
 
 def _require_schema(folder: Path, label: str) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from reveal_core.errors import NoTelemetryError, UsageError
@@ -73,12 +74,11 @@ def plan_hosts(store: str, *, host: str, start: str | None, end: str | None) -> 
         raise UsageError(
             f"store {store} holds no telemetry yet: reveal collect --store {store} puts some there"
         )
-    matching = source.match_hosts(host)
+    matching = [label for label in known if fnmatchcase(label, host)]
     if not matching:
         raise UsageError(f"no host {host!r} in store {store}: it holds {_some(known)}")
     plans, extents = [], {}
-    for label in matching:
-        extent = source.extent(label)
+    for label, extent in zip(matching, source.extents(matching), strict=True):
         if extent is None:
             continue
         extents[label] = extent
@@ -86,7 +86,7 @@ def plan_hosts(store: str, *, host: str, start: str | None, end: str | None) -> 
         since = max(first, extent[0]) if first else max(until - NEWEST, extent[0])
         if since < until:
             wider = _reading(since, until, extent)
-            plans.append({"host": label, "start": iso(since), "end": _iso_end(until), **wider})
+            plans.append({"host": label, "start": iso(since), "end": iso_end(until), **wider})
     if not plans:
         wanted = f"from {iso(first) if first else 'the start'} to {iso(last) if last else 'the end'}"
         have = (
@@ -103,12 +103,12 @@ def _reading(since: datetime, until: datetime, extent: tuple[datetime, datetime]
     if since <= extent[0]:
         wider["read_from"] = iso(extent[0] - NEWEST)
     if until >= extent[1]:
-        wider["read_to"] = _iso_end(extent[1] + NEWEST)
+        wider["read_to"] = iso_end(extent[1] + NEWEST)
     return wider
 
 
-def _iso_end(time: datetime) -> str:
-    """Round up to the millisecond that `iso` keeps, so that the newest sample stays inside."""
+def iso_end(time: datetime) -> str:
+    """Return a time as `iso` does, rounded up, so that the newest sample stays inside."""
     return iso(time + timedelta(microseconds=-time.microsecond % 1000))
 
 
@@ -117,23 +117,31 @@ def _some(names: Sequence[str], limit: int = 8) -> str:
     return ", ".join(names[:limit]) + more
 
 
-def groups_of(plans: Sequence[Mapping[str, str]], size: int) -> list[list[dict[str, str]]]:
+def groups_of(plans: Sequence[Mapping[str, Any]], size: int) -> list[list[dict[str, Any]]]:
     """Return host plans cut into groups of at most ``size``, in order."""
     return [[dict(plan) for plan in plans[at : at + size]] for at in range(0, len(plans), size)]
 
 
-def classify_hosts(store: str, *, plans: list[dict[str, str]]) -> list[dict[str, str]]:
+def classify_hosts(store: str, *, plans: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Telling hardware classes apart.
 
     Returns
     -------
     list of dict
-        The plans with ``hardware_class`` added.
+        The plans with ``hardware_class`` added where it is missing; ``""``, and why as ``reason``, where
+        nothing of the range can be read.
     """
     source = Store(store)
     classified = []
     for plan in plans:
-        facts = newest_facts(source, plan["host"], parse_time(plan["start"]), parse_time(plan["end"]))
+        if "hardware_class" in plan:
+            classified.append(dict(plan))
+            continue
+        try:
+            facts = newest_facts(source, plan["host"], parse_time(plan["start"]), parse_time(plan["end"]))
+        except NoTelemetryError as error:
+            classified.append({**plan, "hardware_class": "", "reason": str(error)})
+            continue
         classified.append({**plan, "hardware_class": hardware_class(facts)})
     return classified
 
@@ -172,7 +180,7 @@ def hardware_class(facts: Mapping[str, Any]) -> str:
     )
 
 
-def read_host(source: Store, plan: Mapping[str, str], *, warm_up: bool) -> TelemetryRead:
+def read_host(source: Store, plan: Mapping[str, Any], *, warm_up: bool) -> TelemetryRead:
     """Return a host's telemetry of a plan's range, with what comes shortly before it if ``warm_up``."""
     import polars as pl
 
@@ -184,6 +192,6 @@ def read_host(source: Store, plan: Mapping[str, str], *, warm_up: bool) -> Telem
     return replace(read, telemetry=replace(read.telemetry, frame=frame))
 
 
-def read_hosts(source: Store, plans: Sequence[Mapping[str, str]]) -> list[Telemetry]:
+def read_hosts(source: Store, plans: Sequence[Mapping[str, Any]]) -> list[Telemetry]:
     """Return the telemetry of several hosts, each over its own range."""
     return [read_host(source, plan, warm_up=False).telemetry for plan in plans]

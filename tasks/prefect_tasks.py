@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 from prefect import Task
@@ -11,6 +13,7 @@ from prefect.runtime import flow_run
 
 from reveal_core.errors import UnavailableError
 from tasks.alerting import announce_incidents
+from tasks.arrivals import commit_arrivals, note_silent, plan_arrivals
 from tasks.collecting import collect_apart
 from tasks.compare_plan import plan_comparison
 from tasks.comparing import (
@@ -23,11 +26,14 @@ from tasks.comparing import (
 from tasks.drifting import refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.investigating import investigate_host
+from tasks.maintaining import clean_store, maintain_hosts, plan_maintenance
 from tasks.peers import compare_peers, find_peers, note_stragglers
 from tasks.planning import classify_hosts, plan_hosts
+from tasks.pool import ONE_THREAD, run_apart, worth_it
 from tasks.publishing import publish_report
 from tasks.runner import Stage, stage_title
 from tasks.scoring import choose_model, score_hosts
+from tasks.subject import choose_baseline, find_subject
 
 STORE_TAG = "reveal-store"
 """Tag of tasks that use the store: ``prefect concurrency-limit create reveal-store 8`` bounds them."""
@@ -67,6 +73,9 @@ TASKS: dict[Callable[..., Any], Any] = {
     # A retry would sample another stretch of time: what was missed cannot be collected afterwards.
     collect_apart: Task(fn=collect_apart, name="collect", tags=[STORE_TAG], cache_policy=NO_CACHE),
     plan_hosts: _task(plan_hosts, "plan-hosts", tags=[STORE_TAG], cache=NO_CACHE),
+    plan_arrivals: _task(plan_arrivals, "plan-arrivals", tags=[STORE_TAG], cache=NO_CACHE),
+    note_silent: _task(note_silent, "note-silent", tags=[STORE_TAG], cache=NO_CACHE),
+    commit_arrivals: _task(commit_arrivals, "commit-arrivals", tags=[STORE_TAG], cache=NO_CACHE),
     classify_hosts: _task(classify_hosts, "classify-hosts", tags=[STORE_TAG], cache=NO_CACHE),
     choose_model: _task(choose_model, "choose-model", tags=[], cache=NO_CACHE),
     # Not cached: whoever fits again wants another version.
@@ -105,6 +114,8 @@ TASKS: dict[Callable[..., Any], Any] = {
         cache=NO_CACHE,
         run_name="{report_id}",
     ),
+    find_subject: _task(find_subject, "find-subject", tags=[STORE_TAG], cache=NO_CACHE),
+    choose_baseline: _task(choose_baseline, "choose-baseline", tags=[STORE_TAG], cache=NO_CACHE),
     plan_comparison: _task(plan_comparison, "plan-comparison", tags=[STORE_TAG], cache=NO_CACHE),
     begin_comparison: _task(begin_comparison, "begin-comparison", tags=[], cache=NO_CACHE),
     prepare_host: _task(prepare_host, "prepare-host", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE),
@@ -113,12 +124,69 @@ TASKS: dict[Callable[..., Any], Any] = {
         compare_setting, "compare-setting", tags=[MODEL_TAG], cache=NO_CACHE, run_name="compare-{name}"
     ),
     finish_comparison: _task(finish_comparison, "finish-comparison", tags=[], cache=NO_CACHE),
+    clean_store: _task(clean_store, "clean-store", tags=[STORE_TAG], cache=NO_CACHE),
+    plan_maintenance: _task(plan_maintenance, "plan-maintenance", tags=[STORE_TAG], cache=NO_CACHE),
+    # Not cached: what was done is not there to be done again.
+    maintain_hosts: _task(maintain_hosts, "maintain-hosts", tags=[STORE_TAG, MODEL_TAG], cache=NO_CACHE),
 }
 """Every stage that a flow runs, with its task."""
 
 
+def apart(stage: Stage, workers: int) -> Any:
+    """Return the task of a heavy stage that only waits for a process of the pool, which does the work."""
+    known = TASKS[stage]
+
+    @wraps(stage)
+    def elsewhere(*args: Any, **arguments: Any) -> Any:
+        return run_apart(workers, stage, signature(stage).bind(*args, **arguments).arguments)
+
+    return _task(elsewhere, known.name, tags=sorted(known.tags), cache=known.cache_policy)
+
+
+def dask_runner(workers: int, address: str | None) -> Any:
+    """Return a task runner that hands tasks to Dask.
+
+    Parameters
+    ----------
+    workers
+        Processes of the cluster that is started on this machine.
+    address
+        Of a scheduler that is there already; None to start a cluster for each flow run.
+
+    Raises
+    ------
+    UnavailableError
+        If prefect-dask is not installed.
+    """
+    try:
+        from prefect_dask import DaskTaskRunner
+    except ImportError as error:
+        raise UnavailableError(
+            "fleet.runner = dask needs prefect-dask: install reveal-telemetry[dask]"
+        ) from error
+    if address is not None:
+        return DaskTaskRunner(address=address)
+    return DaskTaskRunner(
+        cluster_kwargs={
+            "n_workers": workers,
+            "threads_per_worker": 1,
+            "dashboard_address": None,
+            "env": dict.fromkeys(ONE_THREAD, "1"),
+        }
+    )
+
+
 class PrefectRunner:
-    """Runs stages as tasks of the flow that it is used in."""
+    """Runs stages as tasks of the flow that it is used in.
+
+    Parameters
+    ----------
+    workers
+        Processes that heavy calls are spread over where there are many; 1 for this process alone.
+    """
+
+    def __init__(self, workers: int = 1) -> None:
+        self._workers = workers
 
     @property
     def run_id(self) -> str | None:
@@ -129,9 +197,11 @@ class PrefectRunner:
         """Run one stage as a task."""
         return TASKS[stage](**arguments)
 
-    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]]) -> list[Any]:
+    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]], *, heavy: bool = False) -> list[Any]:
         """Submit a task per set of arguments to the flow's task runner and wait for all."""
-        futures = [TASKS[stage].submit(**arguments) for arguments in calls]
+        elsewhere = heavy and worth_it(len(calls), self._workers)
+        task = apart(stage, self._workers) if elsewhere else TASKS[stage]
+        futures = [task.submit(**arguments) for arguments in calls]
         for future in futures:
             future.wait()
         return [future.result() for future in futures]

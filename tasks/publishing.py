@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reveal_core.timespec import from_ns, parse_time
-from tasks.models import load_model
+from tasks.models import shared_model
 from tasks.report_inputs import (
     alarm_budget,
     fleet_of,
@@ -84,7 +84,7 @@ def publish_report(
     from storage.store import Store
 
     reference = ModelRef(**model)
-    fitted = load_model(Tracking(tracking_uri), reference, plugins or ())
+    fitted = shared_model(Tracking(tracking_uri), reference, plugins or ())
     target = Store(store)
     hosts = host_inputs(target, scored)
     told = dict.fromkeys([*notes, *(note for result in scored for note in result["notes"])])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from reveal_core.errors import UnavailableError
+from reveal_core.errors import NoTelemetryError, UnavailableError
 from reveal_core.timespec import parse_time
-from tasks.planning import newest_facts, read_host
+from tasks.planning import NEWEST, newest_facts, read_host
 
 if TYPE_CHECKING:
     from reveal_core.incidents import FleetIncident, History, Incident
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 FEW_HOSTS = 16
 """Hosts without an incident whose telemetry is read: what each collected, and peers to compare with."""
+_SAMPLE = timedelta(seconds=1)
+"""More than lies between a host's last sample and the end of a range that holds it."""
+MOST_DRAWN = 200
+"""Hosts with an incident whose telemetry is read, for plots of it."""
 TREND_DAYS = 7
 """Days of a report's trend: what a ledger keeps at hand (`reveal_core.attribute.tracking.KEPT`)."""
 
@@ -29,8 +33,9 @@ TREND_DAYS = 7
 def host_inputs(target: Store, scored: Sequence[Mapping[str, Any]]) -> list[HostInput]:
     """Return what a report shows of hosts that were scored.
 
-    Of many hosts without an incident only some are read, evenly spread over their names; of the others the
-    report has scores and coverage. A report on a thousand hosts must not hold a thousand hosts' telemetry.
+    Of many hosts without an incident only some are read, evenly spread over their names, and of very many
+    with one the worst; of the others the report has scores and coverage. What is read is kept only as far as
+    incidents speak of it: a report on a thousand hosts must not hold a thousand hosts' telemetry.
 
     Raises
     ------
@@ -39,16 +44,18 @@ def host_inputs(target: Store, scored: Sequence[Mapping[str, Any]]) -> list[Host
     """
     found = {result["host"]: _incidents(target, result) for result in scored}
     quiet = sorted(host for host, incidents in found.items() if not incidents)
-    peers = {quiet[len(quiet) * n // FEW_HOSTS] for n in range(FEW_HOSTS)} if quiet else set()
+    struck = sorted((host for host in found if found[host]), key=lambda host: (-_worst(found[host]), host))
+    read = {quiet[len(quiet) * n // FEW_HOSTS] for n in range(FEW_HOSTS)} if quiet else set()
+    read.update(struck[:MOST_DRAWN])
+    metrics = {metric.metric for host in read for one in found[host] for metric in one.metrics}
     return [
-        _host_input(
-            target,
-            result,
-            found[result["host"]],
-            whole=bool(found[result["host"]]) or result["host"] in peers,
-        )
+        _host_input(target, result, found[result["host"]], metrics if result["host"] in read else None)
         for result in scored
     ]
+
+
+def _worst(incidents: Sequence[Incident]) -> float:
+    return max(incident.score for incident in incidents)
 
 
 def _incidents(target: Store, result: Mapping[str, Any]) -> list[Incident]:
@@ -62,38 +69,69 @@ def _incidents(target: Store, result: Mapping[str, Any]) -> list[Incident]:
 
 
 def _host_input(
-    target: Store, result: Mapping[str, Any], incidents: Sequence[Incident], *, whole: bool
+    target: Store, result: Mapping[str, Any], incidents: Sequence[Incident], metrics: Collection[str] | None
 ) -> HostInput:
+    """Return a host with the series of some metrics; without telemetry where these are None."""
     from reveal_core.method import build_series
+    from reveal_core.report.model import collected_of
     from reveal_core.report.types import HostInput
 
     host, start, end = result["host"], parse_time(result["start"]), parse_time(result["end"])
+    if result.get("silent"):
+        return _silent_input(target, result, incidents, start, end)
     scores = target.read_scores(result["model"], host, start, end)
     if scores is None:
         raise UnavailableError(f"store {target.url}: scores of {host} by {result['model']} are gone")
-    plan = {"host": host, "start": result["start"], "end": result["end"]}
-    if not whole:
-        return HostInput(
-            host=host,
-            series=empty_series(host),
-            scores=scores,
-            incidents=incidents,
-            facts=newest_facts(target, host, start, end),
-            start=start,
-            end=end,
-            quarantined=[item["key"] for item in result["quarantined"]],
-        )
-    read = read_host(target, plan, warm_up=True)
-    return HostInput(
+    known = HostInput(
         host=host,
-        series=build_series(read.telemetry),
+        series=empty_series(host),
         scores=scores,
         incidents=incidents,
-        facts=read.telemetry.facts,
+        facts=result["facts"],
         start=start,
         end=end,
-        sources=source_notes(read.telemetry),
         quarantined=[item["key"] for item in result["quarantined"]],
+    )
+    if metrics is None:
+        return known
+    read = read_host(target, {"host": host, "start": result["start"], "end": result["end"]}, warm_up=True)
+    series = build_series(read.telemetry)
+    sources = source_notes(read.telemetry)
+    return replace(
+        known,
+        series=_part_of(series, metrics),
+        sources=sources,
+        collected=collected_of(series, sources, start, end),
+    )
+
+
+def _part_of(series: Series, metrics: Collection[str]) -> Series:
+    """Return the channels of some metrics; of none, one channel, so that the host counts as read."""
+    names = [name for name, channel in series.channels.items() if channel.metric in metrics]
+    channels = {name: series.channels[name] for name in names or list(series.channels)[:1]}
+    return replace(series, frame=series.frame.select("ts", *channels), channels=channels)
+
+
+def _silent_input(
+    target: Store, result: Mapping[str, Any], incidents: Sequence[Incident], start: datetime, end: datetime
+) -> HostInput:
+    """Return what a report shows of a host from which nothing came: that, and what it was."""
+    from reveal_core.report.types import HostInput
+    from reveal_core.scores import empty_scores
+
+    host, last = result["host"], parse_time(result["last"])
+    try:
+        facts = newest_facts(target, host, last - NEWEST, last + _SAMPLE)
+    except NoTelemetryError:  # what it was has been removed meanwhile
+        facts = {}
+    return HostInput(
+        host=host,
+        series=empty_series(host),
+        scores=empty_scores(host),
+        incidents=incidents,
+        facts=facts,
+        start=start,
+        end=end,
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from tasks.pool import map_apart, worth_it
+
 Stage = Callable[..., Any]
 """A function that loads, computes and saves; arguments and result are plain values (keys, ids, counts)."""
 
@@ -25,10 +27,11 @@ class Runner(Protocol):
         """Run one stage and return its result; its exception comes through."""
         ...
 
-    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]]) -> list[Any]:
+    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]], *, heavy: bool = False) -> list[Any]:
         """Run a stage once per set of arguments, side by side if possible; return the results in order.
 
-        Every call is run, even if one fails; the first exception comes through after that.
+        Every call is run, even if one fails; the first exception comes through after that. Calls that keep a
+        core busy are ``heavy``: where there are many, they are run in processes of their own.
         """
         ...
 
@@ -40,20 +43,32 @@ class DirectRunner:
     ----------
     announce
         Called with a sentence before each stage, for progress on a terminal.
+    workers
+        Processes that heavy calls are spread over; 1 for this process alone.
     """
 
     run_id: str | None = None
 
-    def __init__(self, announce: Callable[[str], None] | None = None) -> None:
+    def __init__(self, announce: Callable[[str], None] | None = None, workers: int = 1) -> None:
         self._announce = announce or (lambda _text: None)
+        self._workers = workers
 
     def call(self, stage: Stage, /, **arguments: Any) -> Any:
         """Run one stage."""
         self._announce(stage_title(stage))
         return stage(**arguments)
 
-    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Run a stage once per set of arguments, one after another."""
+    def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]], *, heavy: bool = False) -> list[Any]:
+        """Run a stage once per set of arguments, one after another unless they are heavy and many."""
+        if heavy and worth_it(len(calls), self._workers):
+            title = stage_title(stage)
+            self._announce(title)
+            return map_apart(
+                self._workers,
+                stage,
+                calls,
+                lambda done: self._announce(f"{title} ({done} of {len(calls)} done)"),
+            )
         results: list[Any] = []
         failures: list[Exception] = []
         for number, arguments in enumerate(calls, 1):

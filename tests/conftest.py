@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from synthetic_telemetry import PERIOD_S, SYNTHETIC_START, Span, synthetic_columns, synthetic_segment
 
 from reveal_core.incidents import iso
 from storage.store import Store
+
+# A busy machine is no failure: nothing is timed in a test.
+settings.register_profile("reveal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("reveal")
 
 StoreMaker = Callable[..., Path]
 

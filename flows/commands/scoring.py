@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+from json import loads as parse_json
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -12,6 +15,7 @@ from flows import options
 from flows.dispatch import run_pipeline
 from flows.output import emit
 from flows.settings import load_settings, mlflow_uri, plugins
+from reveal_core.errors import UsageError
 
 
 def score(
@@ -20,6 +24,9 @@ def score(
     start: options.Start = None,
     end: options.End = None,
     model: options.Model = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Score what has arrived since the last run, however late.")
+    ] = False,
     announce: Annotated[
         bool,
         typer.Option("--announce", help="Tell of new incidents, and of those that are over, by alerts.*."),
@@ -40,6 +47,10 @@ def score(
         start=start,
         end=end,
         model=model,
+        new=new,
+        reach=settings.fleet.reach,
+        silent_after=settings.fleet.silent_after,
+        forget_after=settings.fleet.forget_after,
         hosts_per_task=settings.fleet.hosts_per_task,
         plugins=plugins(settings),
         announce=announce,
@@ -48,9 +59,19 @@ def score(
 
 
 def investigate(
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="The host.")],
-    start: Annotated[str, typer.Option("--start", metavar="TIME", help="ISO 8601 or relative: -1h.")],
-    end: Annotated[str, typer.Option("--end", metavar="TIME", help="As --start, or 'now'.")],
+    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="The host.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", metavar="TIME", help="ISO 8601 or relative: -1h.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="As --start, or 'now'.")] = None,
+    incident: Annotated[
+        str | None,
+        typer.Option("--incident", metavar="ID", help="In place of host and range: an incident."),
+    ] = None,
+    alert: Annotated[
+        Path | None,
+        typer.Option("--alert", metavar="FILE", help="Likewise: what a webhook was sent, as JSON."),
+    ] = None,
     store: options.Store = None,
     baseline_start: Annotated[
         str | None, typer.Option("--baseline-start", metavar="TIME", help="A healthy range to compare with.")
@@ -58,23 +79,30 @@ def investigate(
     baseline_end: Annotated[
         str | None, typer.Option("--baseline-end", metavar="TIME", help="Its end.")
     ] = None,
+    baseline: Annotated[
+        Literal["auto", "none"],
+        typer.Option("--baseline", help="Without one: look for it in the hour before, or not."),
+    ] = "auto",
     profile: options.Profile = None,
     seed: options.Seed = None,
     flow: options.Flow = None,
     json: options.Json = False,
 ) -> None:
-    """Judge one host's range after an incident, against a healthy baseline or against itself."""
+    """Judge one host's range after an incident, against a healthy stretch before it or against itself."""
     settings = load_settings()
     document = run_pipeline(
         "investigate_incident",
-        f"Investigating {host}",
+        f"Investigating {host or incident or 'what an alert is about'}",
         flow=flow,
         store=store or settings.store,
         host=host,
         start=start,
         end=end,
+        incident=incident,
+        alert=_alert(alert) if alert is not None else None,
         baseline_start=baseline_start,
         baseline_end=baseline_end,
+        own_baseline=baseline == "auto",
         profile=profile or settings.method.profile,
         overrides=settings.method.overrides,
         seed=settings.method.seed if seed is None else seed,
@@ -82,12 +110,27 @@ def investigate(
     show_report(document, as_json=json)
 
 
+def _alert(path: Path) -> dict[str, Any]:
+    """Return what a webhook was sent, from a file or, for ``-``, from standard input."""
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        found = parse_json(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: a notice is an object, not {type(found).__name__}")
+    return found
+
+
 def show_report(document: dict[str, Any], *, as_json: bool) -> None:
     """Print a report's document, or its Markdown and where the page lies."""
 
     def show(console: Console) -> None:
         console.print(Markdown(document["markdown"]))
-        console.print(f"Report: {document['report']}", soft_wrap=True)
+        if document["report"] is not None:
+            console.print(f"Report: {document['report']}", soft_wrap=True)
         for row in (document.get("alerts") or {}).get("sent", ()):
             console.print(f"Told {row['channel']}: {row['title']} ({row['status']})", markup=False)
         for row in (document.get("alerts") or {}).get("undelivered", ()):

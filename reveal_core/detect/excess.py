@@ -11,15 +11,18 @@ from reveal_core.detect.base import Above0, Array, Contamination, Detector
 
 
 class ExcessDetector(Detector):
-    """Mean excess of the features that lie furthest beyond the range seen while healthy.
+    """Power mean of the excess of the features that lie furthest beyond the range seen while healthy.
 
     A fault of one part moves few of a thousand features; their mean stands out where a distance over all of
-    them drowns it.
+    them drowns it. With a power above 1 a single feature that is far out weighs more than several that are a
+    little: one counter of uncorrected memory errors is a fault by itself.
 
     Parameters
     ----------
     count
         How many features are averaged.
+    power
+        Of the mean, ``(mean of excess ** power) ** (1 / power)``; 1 for the plain mean.
     clip
         Largest excess of one feature that counts, in units of the input.
     floor
@@ -36,11 +39,13 @@ class ExcessDetector(Detector):
         self,
         *,
         count: Annotated[int, Field(ge=1)] = 10,
+        power: Annotated[float, Field(ge=1.0)] = 1.0,
         clip: Above0 = 10.0,
         floor: Above0 = 1.0,
         contamination: Contamination = 0.01,
     ) -> None:
         self.count = count
+        self.power = power
         self.clip = clip
         self.floor = floor
         self.contamination = contamination
@@ -50,13 +55,17 @@ class ExcessDetector(Detector):
         widen = np.maximum(self.floor - (high - low), 0.0) / 2.0
         self.low_, self.high_ = low - widen, high + widen
 
-    def _contributions(self, X: Array) -> Array:
+    def _beyond(self, X: Array) -> Array:
         beyond = np.maximum(np.maximum(X - self.high_, self.low_ - X), 0.0)
         # Beyond a wide range one unit means less than beyond a narrow one.
         beyond = beyond / np.maximum((self.high_ - self.low_) / 2.0, self.floor)
         return np.asarray(np.minimum(beyond, self.clip))
 
+    def _contributions(self, X: Array) -> Array:
+        return np.asarray(self._beyond(X) ** self.power)
+
     def _score(self, X: Array) -> Array:
-        beyond = self._contributions(X)
+        beyond = self._beyond(X)
         count = min(self.count, beyond.shape[1])
-        return np.asarray(np.partition(beyond, -count, axis=1)[:, -count:].mean(axis=1))
+        furthest = np.partition(beyond, -count, axis=1)[:, -count:]
+        return np.asarray((furthest**self.power).mean(axis=1) ** (1.0 / self.power))

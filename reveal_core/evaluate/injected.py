@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from reveal_core.evaluate.injected_draw import Stretch, draw, without
+from reveal_core.evaluate.injected_draw import Stretch, draw
 from reveal_core.evaluate.injected_plan import DEFAULT_PLAN, InjectedPerturbation, InjectionPlan
 from reveal_core.evaluate.injected_result import InjectedResult, JudgedFault
 from reveal_core.evaluate.injected_scale import habits
@@ -25,6 +25,7 @@ from reveal_core.method import analyse_windows, build_series, build_windows
 from reveal_core.model import RevealModel
 from reveal_core.profiles import profile_from
 from reveal_core.telemetry import Series, Telemetry
+from reveal_core.timespec import without
 from reveal_core.windows import COVERAGE, Windows
 
 __all__ = [

@@ -103,20 +103,6 @@ def _onsets(stretches: Sequence[Stretch], plan: InjectionPlan, rng: np.random.Ge
     return onsets
 
 
-def without(start: datetime, end: datetime, spans: Sequence[Stretch]) -> list[Stretch]:
-    """Return what is left of a range without some spans, in order."""
-    left = []
-    for begin, until in sorted(spans):
-        if begin > start:
-            left.append((start, min(begin, end)))
-        start = max(start, until)
-        if start >= end:
-            break
-    if start < end:
-        left.append((start, end))
-    return left
-
-
 @dataclass(frozen=True)
 class _Drawn:
     kind: str

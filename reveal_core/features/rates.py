@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,9 @@ CHANGE_SUFFIX = ".change"
 LOST = int(np.iinfo(np.int64).min)
 """Stands for a count that is missing; none takes this value."""
 
+_CACHED = 2**18
+"""Samples of 8 bytes that stay in a core's cache while rates are made of them."""
+_MOST_AT_ONCE = 64
 _MAX_RATE = 1e15
 """Above this increase per second a jump is taken for a reset or a foreign value, not for work done."""
 
@@ -41,37 +44,54 @@ def metric_of(channel: Channel, catalog: Mapping[str, Metric]) -> Metric:
 
 
 class _Present:
-    """The samples of a channel that are there.
+    """The samples of channels that have them at the same times.
 
     Attributes
     ----------
+    size
+        How many rows there are.
     rows
-        Their rows; None where every row has one.
+        The rows that have a sample; None where every row has one.
     values
-        Shape (n,).
+        Shape (n_channels, n).
     elapsed_s
-        Time from each to the next, shape (n - 1,).
+        Time from each sample to the next, shape (n - 1,).
     """
 
-    def __init__(self, values: NDArray[Any], seconds: Array) -> None:
-        there = values != LOST if values.dtype.kind == "i" else ~np.isnan(values)
-        self.size = len(values)
+    def __init__(self, block: NDArray[Any], there: NDArray[np.bool_], seconds: Array) -> None:
+        self.size = len(seconds)
         self.rows = None if there.all() else np.flatnonzero(there)
-        self.values = values if self.rows is None else values[self.rows]
+        self.values = block if self.rows is None else block[:, self.rows]
         self.elapsed_s = np.diff(seconds if self.rows is None else seconds[self.rows])
 
-    def per_second(self, increase: NDArray[Any], valid: NDArray[np.bool_], scale: float = 1.0) -> Array:
-        """Return increases between samples that follow each other as rates of all rows, NaN elsewhere."""
+    def per_second(self, increase: NDArray[Any], valid: NDArray[np.bool_], scale: Array) -> Array:
+        """Return increases between samples that follow each other as rates of all rows, NaN elsewhere.
+
+        The scale of each channel's rate has shape (n_channels,).
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = increase / self.elapsed_s
         rate[~valid | (self.elapsed_s <= 0) | (rate >= _MAX_RATE)] = np.nan
-        whole = np.full(self.size, np.nan)
-        whole[slice(1, None) if self.rows is None else self.rows[1:]] = rate * scale
+        rate *= scale[:, None]
+        whole = np.full((len(increase), self.size), np.nan)
+        whole[:, slice(1, None) if self.rows is None else self.rows[1:]] = rate
         return whole
 
 
-def counter_rate(values: NDArray[Any], seconds: Array, metric: Metric) -> Array:
-    """Return the rate of a cumulative counter in the metric's physical unit.
+def _there(block: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(block != LOST if block.dtype.kind == "i" else ~np.isnan(block))
+
+
+def _alike(there: NDArray[np.bool_], kinds: Sequence[object]) -> Iterator[NDArray[np.int64]]:
+    """Yield channels (rows of ``there``) that have their samples at the same times and are of one kind."""
+    groups: dict[tuple[bytes, object], list[int]] = {}
+    for row, kind in enumerate(kinds):
+        groups.setdefault((there[row].tobytes(), kind), []).append(row)
+    yield from (np.array(rows) for rows in groups.values())
+
+
+def counter_rates(block: NDArray[Any], seconds: Array, metrics: Sequence[Metric]) -> Array:
+    """Return the rates of cumulative counters in their metrics' physical units.
 
     The increase since the last sample that is present, over the time since then, so a lost sample loses no
     counts. A 32-bit wrap is unrolled; another decrease is a reset and gives none; a small dip of a counter
@@ -79,37 +99,54 @@ def counter_rate(values: NDArray[Any], seconds: Array, metric: Metric) -> Array:
 
     Parameters
     ----------
-    values
-        Raw cumulative counts, shape (n_rows,); `LOST`, or NaN where they are fractions, for a sample that is
-        missing.
+    block
+        Raw cumulative counts, shape (n_channels, n_rows); `LOST`, or NaN where they are fractions, for a
+        sample that is missing.
     seconds
         Time of each row in seconds, on a clock that does not step; shape (n_rows,).
-    metric
-        Its entry in the catalogue: width, whether it dips, and the scale of its rate.
+    metrics
+        Their entries in the catalogue: width, whether they dip, and the scale of the rate.
 
     Returns
     -------
     Array
-        Shape (n_rows,), NaN where no rate can be told.
+        Shape (n_channels, n_rows), NaN where no rate can be told.
     """
-    there = _Present(values, seconds)
-    increase = np.diff(there.values)
-    if metric.bits == 32:
-        # Half the range tells a wrap from a reset: a counter that was reset restarts near 0, far below its
-        # last value.
-        wrapped = increase + 2**32
-        unrolls = (increase < 0) & (there.values[:-1] > 2**31) & (wrapped < 2**31)
-        increase = np.where(unrolls, wrapped, increase)
-    if metric.dips:
-        increase = np.maximum(increase, 0)
-    return there.per_second(increase, increase >= 0, metric.rate_scale)
+    rates = np.empty(block.shape)
+    there = _there(block)
+    scales = np.array([metric.rate_scale for metric in metrics])
+    for channels in _alike(there, [(metric.bits, metric.dips) for metric in metrics]):
+        first = metrics[channels[0]]
+        chosen = block if len(channels) == len(block) else block[channels]
+        present = _Present(chosen, there[channels[0]], seconds)
+        increase = np.diff(present.values, axis=1)
+        if first.bits == 32:
+            # Half the range tells a wrap from a reset: a counter that was reset restarts near 0, far below
+            # its last value.
+            wrapped = increase + 2**32
+            unrolls = (increase < 0) & (present.values[:, :-1] > 2**31) & (wrapped < 2**31)
+            increase = np.where(unrolls, wrapped, increase)
+        if first.dips:
+            increase = np.maximum(increase, 0)
+        rates[channels] = present.per_second(increase, increase >= 0, scales[channels])
+    return rates
 
 
-def _change(values: Array, seconds: Array) -> Array:
-    """Return the increase per second of a level since its last sample that is present."""
-    there = _Present(values, seconds)
-    increase = np.diff(there.values)
-    return there.per_second(increase, np.ones(len(increase), dtype=bool))
+def counter_rate(values: NDArray[Any], seconds: Array, metric: Metric) -> Array:
+    """Return the rate of one counter, shape (n_rows,); as `counter_rates`."""
+    return np.asarray(counter_rates(values[None, :], seconds, [metric])[0])
+
+
+def _changes(block: Array, seconds: Array) -> Array:
+    """Return the increase per second of levels since their last sample that is present."""
+    changes = np.empty(block.shape)
+    there = _there(block)
+    for channels in _alike(there, [None] * len(block)):
+        present = _Present(block[channels], there[channels[0]], seconds)
+        increase = np.diff(present.values, axis=1)
+        valid = np.ones(increase.shape, dtype=bool)
+        changes[channels] = present.per_second(increase, valid, np.ones(len(channels)))
+    return changes
 
 
 def physical_series(telemetry: Telemetry) -> Series:
@@ -152,21 +189,41 @@ def _physical_frame(boot: pl.DataFrame, channels: Mapping[str, Channel]) -> pl.D
     seconds = boot["mono"].to_numpy() / 1e9
     held = set(boot.columns)
     known = [channel for name, channel in channels.items() if name in held]
-    # At once for all: a call for each of a thousand columns takes longer than the work. Counts do not go by
-    # way of NaN, because a float cannot tell large ones apart.
-    lost = pl.lit(LOST, pl.Int64)
-    counts = pl.col([c.name for c in known if c.kind == "counter"])
-    levels = pl.col([c.name for c in known if c.kind != "counter"]).cast(pl.Float64)
-    raw = boot.select(counts.fill_null(lost), levels.fill_null(float("nan")))
+    # Some at a time: a call for each of a thousand columns takes longer than the work, and all at once would
+    # take the memory of as many again.
+    size = int(np.clip(_CACHED // max(1, len(seconds)), 1, _MOST_AT_ONCE))
     columns: dict[str, Array] = {}
+    whole = [c for c in known if c.kind == "counter" and boot.schema[c.name].is_integer()]
+    fractions = [c for c in known if c.kind == "counter" and not boot.schema[c.name].is_integer()]
+    # Counts do not go by way of NaN, because a float cannot tell large ones apart.
+    for counters, kind, missing in ((whole, pl.Int64(), LOST), (fractions, pl.Float64(), float("nan"))):
+        for some in _parts(counters, size):
+            counts = pl.col([c.name for c in some]).cast(kind).fill_null(pl.lit(missing, kind))
+            block = boot.select(counts).to_numpy().T
+            rates = counter_rates(block, seconds, [metric_of(c, catalog) for c in some])
+            columns |= {c.name: row for c, row in zip(some, rates, strict=True)}
+    for some in _parts([c for c in known if c.kind != "counter"], size):
+        names = [c.name for c in some]
+        levels = pl.col(names).cast(pl.Float64).fill_null(float("nan"))
+        block = boot.select(levels).to_numpy().T
+        columns |= dict(zip(names, block, strict=True))
+        stocks = [n for n, c in enumerate(some) if metric_of(c, catalog).stock]
+        if stocks:
+            changes = _changes(block[stocks], seconds)
+            for n, row in zip(stocks, changes, strict=True):
+                columns[channel_name(f"{some[n].metric}{CHANGE_SUFFIX}", some[n].instance)] = row
+    ordered = {name: columns[name] for name in _physical_names(known, catalog)}
+    return pl.DataFrame(ordered, nan_to_null=True).insert_column(0, boot["ts"])
+
+
+def _physical_names(known: Sequence[Channel], catalog: Mapping[str, Metric]) -> Iterator[str]:
+    """Yield the names of the physical values of channels, the change of a stock after its level."""
     for channel in known:
-        metric = metric_of(channel, catalog)
-        values = raw[channel.name].to_numpy()
-        if channel.kind == "counter":
-            columns[channel.name] = counter_rate(values, seconds, metric)
-            continue
-        columns[channel.name] = values
-        if metric.stock:
-            derived = channel_name(f"{channel.metric}{CHANGE_SUFFIX}", channel.instance)
-            columns[derived] = _change(values, seconds)
-    return pl.DataFrame(columns, nan_to_null=True).insert_column(0, boot["ts"])
+        yield channel.name
+        if channel.kind != "counter" and metric_of(channel, catalog).stock:
+            yield channel_name(f"{channel.metric}{CHANGE_SUFFIX}", channel.instance)
+
+
+def _parts(channels: Sequence[Channel], size: int) -> Iterator[Sequence[Channel]]:
+    for first in range(0, len(channels), size):
+        yield channels[first : first + size]

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 State = dict[str, Array]
-"""Sums by name, each of shape (n_strides,), with `times` those of one channel:
+"""Sums by name: of values of channels, each of shape (n_channels, n_strides), or of their times, which the
+channels share, of shape (n_strides,):
 
 ``n`` samples; ``t`` and ``u`` sums of their time and its square, s; ``s``, ``q`` and ``x`` sums of the value,
 of its square and of its product with time; ``l`` and ``h`` the smallest and largest; ``r`` sum of absolute
@@ -71,25 +72,30 @@ class Layout:
         """Whether a stride of the grid has no samples."""
         return len(self.even_strides) + len(self.odd_strides) < self.size
 
-    def parts(self, values: Array, centre: float) -> tuple[Array, Array]:
-        """Return centred samples: those of even strides, shape (even, n), and of odd ones, shape (m,)."""
-        chosen = values if self.even_rows is None else values[self.even_rows]
-        block = np.empty((self.even, len(chosen) // self.even))
-        np.subtract(chosen.reshape(-1, self.even).T, centre, out=block)
-        return block, values[self.odd_rows] - centre
+    def parts(self, values: Array, centre: Array) -> tuple[Array, Array]:
+        """Return centred samples: those of even strides, shape (even, n_channels, n), and of odd ones.
+
+        Values have shape (n_channels, n_samples), their centres (n_channels,); the odd ones (n_channels, m).
+        """
+        chosen = values if self.even_rows is None else values[:, self.even_rows]
+        channels, samples = chosen.shape
+        block = np.empty((self.even, channels, samples // self.even))
+        side_by_side = chosen.reshape(channels, -1, self.even).transpose(2, 0, 1)
+        np.subtract(side_by_side, centre[:, None], out=block)
+        return block, values[:, self.odd_rows] - centre[:, None]
 
     def whole(self, of_even: Array, of_odd: Array, missing: float) -> Array:
         """Return values of even and odd strides on the whole grid."""
         if len(self.even_strides) == self.size:
             return of_even
-        grid = np.full(self.size, missing)
-        grid[self.even_strides] = of_even
-        grid[self.odd_strides] = of_odd
+        grid = np.full((*of_even.shape[:-1], self.size), missing)
+        grid[..., self.even_strides] = of_even
+        grid[..., self.odd_strides] = of_odd
         return grid
 
     def reduce(self, ufunc: np.ufunc, even: Array, odd: Array, missing: float) -> Array:
         """Return samples reduced over each stride of the grid."""
-        of_odd = ufunc.reduceat(odd, self.odd_starts) if len(odd) else odd
+        of_odd = ufunc.reduceat(odd, self.odd_starts, axis=-1) if odd.shape[-1] else odd
         return self.whole(ufunc.reduce(even, axis=0), of_odd, missing)
 
 
@@ -133,15 +139,15 @@ def lay_out(strides: NDArray[np.int64], seconds: Array, size: int, *, trend: boo
     return layout
 
 
-def stride_sums(values: Array, centre: float, layout: Layout, statistics: Sequence[str]) -> State:
-    """Return the sums of a channel over each stride.
+def stride_sums(values: Array, centre: Array, layout: Layout, statistics: Sequence[str]) -> State:
+    """Return the sums of channels over each stride.
 
     Parameters
     ----------
     values
-        The channel's samples that are present, in order of time.
+        Samples of channels that have them at the same times, in order of time, shape (n_channels, n_samples).
     centre
-        Subtracted from them first, so that squares of large values keep their digits.
+        Subtracted from them first, so that squares of large values keep their digits; shape (n_channels,).
     layout
         Of these samples.
     statistics
@@ -153,7 +159,8 @@ def stride_sums(values: Array, centre: float, layout: Layout, statistics: Sequen
         if name == "q":
             state[name] = layout.reduce(np.add, even * even, odd * odd, 0.0)
         elif name == "x":
-            state[name] = layout.reduce(np.add, even * layout.even_seconds, odd * layout.odd_seconds, 0.0)
+            times = layout.even_seconds[:, None, :]
+            state[name] = layout.reduce(np.add, even * times, odd * layout.odd_seconds, 0.0)
         elif name == "l":
             state[name] = layout.reduce(np.minimum, even, odd, np.inf)
         elif name == "h":
@@ -161,20 +168,21 @@ def stride_sums(values: Array, centre: float, layout: Layout, statistics: Sequen
         elif name == "r":
             state[name] = _steps(even, odd, layout)
         elif name == "f":
-            state[name] = layout.whole(even[0], odd[layout.odd_starts], np.nan)
+            state[name] = layout.whole(even[0], odd[:, layout.odd_starts], np.nan)
         else:
-            ends = np.append(layout.odd_starts[1:], len(odd)) - 1 if len(odd) else layout.odd_starts
-            state[name] = layout.whole(even[-1], odd[ends], np.nan)
+            count = odd.shape[1]
+            ends = np.append(layout.odd_starts[1:], count) - 1 if count else layout.odd_starts
+            state[name] = layout.whole(even[-1], odd[:, ends], np.nan)
     return state
 
 
 def _steps(even: Array, odd: Array, layout: Layout) -> Array:
     """Return the sum of absolute steps within each stride; those between strides are added when joined."""
     of_odd = odd
-    if len(odd):
+    if odd.shape[1]:
         steps = np.abs(np.diff(odd, prepend=0.0))
-        steps[layout.odd_starts] = 0.0
-        of_odd = np.add.reduceat(steps, layout.odd_starts)
+        steps[:, layout.odd_starts] = 0.0
+        of_odd = np.add.reduceat(steps, layout.odd_starts, axis=1)
     steps = even[1:] - even[:-1]
     np.abs(steps, out=steps)
     return layout.whole(steps.sum(axis=0), of_odd, 0.0)
@@ -214,16 +222,16 @@ def join(one: State, other: State, offset_s: float, *, gaps: bool = True) -> Sta
 
 
 def _rows(state: State, begin: int, count: int) -> State:
-    return {name: values[begin : begin + count] for name, values in state.items()}
+    return {name: values[..., begin : begin + count] for name, values in state.items()}
 
 
 def slide(state: State, width: int, stride_s: float, *, gaps: bool = True) -> State:
-    """Return the sums over every window of ``width`` strides, shape (n_strides - width + 1,).
+    """Return the sums over every window of ``width`` strides, of which there are n_strides - width + 1.
 
     A window is put together from stretches of 1, 2, 4 … strides, as the binary digits of its width say.
     Without ``gaps`` every stride has samples, which is told faster.
     """
-    size = len(next(iter(state.values())))
+    size = next(iter(state.values())).shape[-1]
     count = max(0, size - width + 1)
     block, length, done = state, 1, 0
     whole: State | None = None
@@ -239,8 +247,8 @@ def slide(state: State, width: int, stride_s: float, *, gaps: bool = True) -> St
         length *= 2
 
 
-def statistic_of(statistic: str, times: State, sums: State, centre: float) -> Array:
-    """Return a statistic of every window from its sums; NaN for a window without samples.
+def statistic_of(statistic: str, times: State, sums: State, centre: Array) -> Array:
+    """Return a statistic of every window of channels from its sums; NaN for a window without samples.
 
     Parameters
     ----------
@@ -250,24 +258,29 @@ def statistic_of(statistic: str, times: State, sums: State, centre: float) -> Ar
     times, sums
         From `slide`.
     centre
-        What was subtracted from the values.
+        What was subtracted from the values, shape (n_channels,).
+
+    Returns
+    -------
+    Array
+        Shape (n_channels, n_windows).
     """
     n = times["n"]
-    result = _STATISTICS[statistic](np.maximum(n, 1.0), times, sums, centre)
-    result[n == 0] = np.nan
+    result = _STATISTICS[statistic](np.maximum(n, 1.0), times, sums, centre[:, None])
+    result[:, n == 0] = np.nan
     return result
 
 
-def _level(n: Array, _times: State, sums: State, centre: float) -> Array:
+def _level(n: Array, _times: State, sums: State, centre: Array) -> Array:
     return np.asarray(sums["s"] / n + centre)
 
 
-def _spread(n: Array, _times: State, sums: State, _centre: float) -> Array:
+def _spread(n: Array, _times: State, sums: State, _centre: Array) -> Array:
     mean = sums["s"] / n
     return np.sqrt(np.maximum(sums["q"] / n - mean * mean, 0.0))
 
 
-def _trend(n: Array, times: State, sums: State, _centre: float) -> Array:
+def _trend(n: Array, times: State, sums: State, _centre: Array) -> Array:
     """Least-squares slope per second: (n·Σtx - Σt·Σx) / (n·Σt² - (Σt)²)."""
     t = times["t"]
     below = n * times["u"] - t * t
@@ -275,11 +288,11 @@ def _trend(n: Array, times: State, sums: State, _centre: float) -> Array:
     return np.where(below > 1e-9, above / np.maximum(below, 1e-9), 0.0)
 
 
-def _roughness(n: Array, _times: State, sums: State, _centre: float) -> Array:
+def _roughness(n: Array, _times: State, sums: State, _centre: Array) -> Array:
     return np.asarray(sums["r"] / np.maximum(n - 1.0, 1.0))
 
 
-_STATISTICS: dict[str, Callable[[Array, State, State, float], Array]] = {
+_STATISTICS: dict[str, Callable[[Array, State, State, Array], Array]] = {
     "level": _level,
     "spread": _spread,
     "minimum": lambda _n, _times, sums, centre: sums["l"] + centre,

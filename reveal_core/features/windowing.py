@@ -26,6 +26,9 @@ STATISTICS = tuple(SUMS)
 
 Array = NDArray[np.float64]
 
+_CACHED = 2**18
+"""Samples of 8 bytes that stay in a core's cache while they are summed."""
+_MOST_AT_ONCE = 64
 _NOT_SAMPLED = ("derived", "reveal")
 """Made from other channels, and what the collector says of itself."""
 
@@ -87,7 +90,7 @@ def _grid(window_s: float, stride_s: float, first_ns: int, last_ns: int) -> _Gri
 
 
 class _Channels:
-    """The channels of a series one by one; those with the same gaps share layout and sums of times."""
+    """The channels of a series, some at a time; those with the same gaps share layout and sums of times."""
 
     def __init__(self, grid: _Grid, times_ns: NDArray[np.int64], statistics: Sequence[str]) -> None:
         self.grid = grid
@@ -111,21 +114,56 @@ class _Channels:
             self._known[key] = layout, times
         return self._known[key]
 
-    def compute(self, column: Array, into: Sequence[Array]) -> Layout:
-        """Put the statistics of a channel, NaN where a sample is missing, into rows of the results."""
-        samples = column[self.within]
-        centre = float(samples.mean()) if len(samples) else 0.0
-        layout, times = self.every
-        if np.isnan(centre):  # told by the mean, for which every sample is looked at anyway
-            present = self.inside & ~np.isnan(column)
-            samples = column[present]
-            centre = float(samples.mean()) if len(samples) else 0.0
-            layout, times = self.layout(present)
-        sums = stride_sums(samples, centre, layout, self.statistics)
-        sums = slide(sums, self.grid.width, self.grid.stride_s, gaps=layout.gaps)
-        for statistic, row in zip(self.statistics, into, strict=True):
-            row[:] = statistic_of(statistic, times, sums, centre)
-        return layout
+    def compute(self, block: Array, into: Sequence[Array]) -> list[Layout]:
+        """Put the statistics of channels into rows of the results; return the layout of each.
+
+        Parameters
+        ----------
+        block
+            Values of all rows, NaN where a sample is missing, shape (n_channels, n_rows).
+        into
+            Of each statistic, shape (n_channels, n_windows).
+        """
+        samples = block[:, self.within]
+        centre = samples.mean(axis=1) if samples.shape[1] else np.zeros(len(block))
+        lacking = np.isnan(centre)  # told by the mean, for which every sample is looked at anyway
+        whole = np.flatnonzero(~lacking)
+        layouts = [self.every[0]] * len(block)
+        if len(whole):
+            chosen = samples if len(whole) == len(block) else samples[whole]
+            self._put(chosen, centre[whole], self.every, into, whole)
+        for present, channels in _by_presence(block, np.flatnonzero(lacking), self.inside):
+            layout = self.layout(present)
+            chosen = block[np.ix_(channels, present)]
+            middle = chosen.mean(axis=1) if chosen.shape[1] else np.zeros(len(channels))
+            self._put(chosen, middle, layout, into, channels)
+            for channel in channels:
+                layouts[channel] = layout[0]
+        return layouts
+
+    def _put(
+        self,
+        samples: Array,
+        centre: Array,
+        layout: tuple[Layout, State],
+        into: Sequence[Array],
+        channels: NDArray[np.int64],
+    ) -> None:
+        sums = stride_sums(samples, centre, layout[0], self.statistics)
+        sums = slide(sums, self.grid.width, self.grid.stride_s, gaps=layout[0].gaps)
+        for statistic, rows in zip(self.statistics, into, strict=True):
+            rows[channels] = statistic_of(statistic, layout[1], sums, centre)
+
+
+def _by_presence(
+    block: Array, channels: NDArray[np.int64], inside: NDArray[np.bool_]
+) -> list[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    """Return channels that have samples at the same times together, with these times."""
+    groups: dict[bytes, tuple[NDArray[np.bool_], list[int]]] = {}
+    for channel in channels.tolist():
+        present = inside & ~np.isnan(block[channel])
+        groups.setdefault(present.tobytes(), (present, []))[1].append(channel)
+    return [(present, np.array(members)) for present, members in groups.values()]
 
 
 def channel_windows(
@@ -172,12 +210,14 @@ def channel_windows(
     if grid.windows and len(times):
         work = _Channels(grid, times, statistics)
         rows = work.every[1]["n"]
-
-        def compute(index: int) -> Layout:
-            column = series.frame[channels[index].name].to_numpy()
-            return work.compute(column, [values[statistic][index] for statistic in statistics])
-
-        layouts = [compute(index) for index in range(len(channels))]
+        layouts: list[Layout] = []
+        # As many channels at once as a core's cache holds: of a short range many, for there the calls cost
+        # more than the work; of a long one few.
+        size = int(np.clip(_CACHED // len(times), 1, _MOST_AT_ONCE))
+        for first in range(0, len(channels), size):
+            some = slice(first, first + size)
+            block = series.frame.select(channel.name for channel in channels[some]).to_numpy().T
+            layouts += work.compute(block, [values[statistic][some] for statistic in statistics])
         sources = _sources(grid, channels, layouts)
     return ChannelWindows(
         host=series.host,

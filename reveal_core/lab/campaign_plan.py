@@ -7,11 +7,11 @@ from math import log
 
 import numpy as np
 
-GAP_S = (30.0, 60.0)
+GAP_S = (30.0, 45.0)
 """Bounds of the healthy time before a fault."""
 LENGTH_S = (10.0, 60.0)
 INTENSITY = (0.5, 2.0)
-"""Bounds of a fault's length and of its intensity, which is drawn evenly on a logarithmic scale."""
+"""Bounds of a fault's length and of its intensity, which are drawn evenly on a logarithmic scale."""
 SETTLE_S = 30.0
 """What the workload needs to come to rest after its start."""
 _ORDER, _PIECE = 0, 1
@@ -97,11 +97,15 @@ def plan_piece(plan: CampaignPlan, number: int, most: int | None = None) -> Piec
     seed = int(rng.integers(2**31))
     faults = []
     for place, name in enumerate(names):
-        gap, seconds = float(rng.uniform(*GAP_S)), float(rng.uniform(*LENGTH_S))
-        intensity = float(np.exp(rng.uniform(log(INTENSITY[0]), log(INTENSITY[1]))))
+        gap = float(rng.uniform(*GAP_S))
+        seconds, intensity = _log_even(rng, LENGTH_S), _log_even(rng, INTENSITY)
         control = plan.control_s if place + 1 in (count // 2, count) else 0.0
         faults.append(PlannedFault(name, round(gap, 1), round(seconds, 1), round(intensity, 3), control))
     return PiecePlan(number, plan.variants[number % len(plan.variants)], seed, plan.healthy_s, tuple(faults))
+
+
+def _log_even(rng: np.random.Generator, bounds: tuple[float, float]) -> float:
+    return float(np.exp(rng.uniform(log(bounds[0]), log(bounds[1]))))
 
 
 def _name(plan: CampaignPlan, place: int) -> str:

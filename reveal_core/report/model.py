@@ -25,8 +25,8 @@ from reveal_core.report.plots import (
     source_reports,
     timeline,
 )
+from reveal_core.report.types import Collected, HostReport, IncidentReport
 from reveal_core.report.types import HostInput as HostInput
-from reveal_core.report.types import HostReport, IncidentReport
 from reveal_core.report.types import ModelInfo as ModelInfo
 from reveal_core.report.types import Report as Report
 from reveal_core.report.types import SourceNote as SourceNote
@@ -142,7 +142,7 @@ def _host_report(host: HostInput, known: _Known, quiet_points: int) -> HostRepor
     windows = scored_windows(host.scores, host.start, host.end)
     coverage = windows["coverage"].fill_nan(0.0).fill_null(0.0).mean() if len(windows) else None
     incidents = [_incident_report(incident, host, known) for incident in host.incidents]
-    collected = sum(channel.source != "derived" for channel in host.series.channels.values())
+    collected = host.collected or collected_of(host.series, host.sources, host.start, host.end)
     return HostReport(
         host=host.host,
         start=host.start,
@@ -151,11 +151,30 @@ def _host_report(host: HostInput, known: _Known, quiet_points: int) -> HostRepor
         windows=len(windows),
         coverage=float(coverage) if isinstance(coverage, (int, float)) else None,
         gaps=gaps(windows, host.start, host.end),
-        channels=collected or sum(note.channels for note in host.sources),
-        sources=source_reports(host.series, host.sources, host.start, host.end),
+        channels=collected.channels,
+        sources=collected.sources,
         quarantined=tuple(host.quarantined),
         timeline=timeline(windows, MAX_POINTS if incidents else quiet_points),
         incidents=tuple(sorted(incidents, key=lambda incident: incident.number)),
+    )
+
+
+def collected_of(series: Series, sources: Sequence[SourceNote], start: datetime, end: datetime) -> Collected:
+    """Return what was collected in all, as a series of all channels tells it.
+
+    Parameters
+    ----------
+    series
+        Physical values.
+    sources
+        What the collector could and could not read; taken from the channels where none are given.
+    start, end
+        The time that was judged, UTC.
+    """
+    channels = sum(channel.source != "derived" for channel in series.channels.values())
+    return Collected(
+        channels=channels or sum(note.channels for note in sources),
+        sources=source_reports(series, sources, start, end),
     )
 
 

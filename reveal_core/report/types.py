@@ -25,6 +25,25 @@ class SourceNote:
 
 
 @dataclass(frozen=True)
+class SourceReport:
+    """A source with the share of its samples that are there, 0 to 1; None where it cannot be told."""
+
+    source: str
+    available: bool
+    reason: str
+    channels: int
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a host's telemetry holds in all: how many channels, and every source."""
+
+    channels: int
+    sources: tuple[SourceReport, ...]
+
+
+@dataclass(frozen=True)
 class HostInput:
     """All that a report is told about one host.
 
@@ -46,6 +65,9 @@ class HostInput:
         What the collector could and could not read; taken from the channels where none are given.
     quarantined
         Names of files that could not be read.
+    collected
+        What was collected in all, where the series holds only what incidents speak of; counted from the
+        series if None.
     """
 
     host: str
@@ -57,6 +79,7 @@ class HostInput:
     end: datetime
     sources: Sequence[SourceNote] = ()
     quarantined: Sequence[str] = ()
+    collected: Collected | None = None
 
 
 @dataclass(frozen=True)
@@ -146,17 +169,6 @@ class IncidentReport:
     picture: InstancePicture | None = None
     history: History | None = None
     fleet: str = ""
-
-
-@dataclass(frozen=True)
-class SourceReport:
-    """A source with the share of its samples that are there, 0 to 1; None where it cannot be told."""
-
-    source: str
-    available: bool
-    reason: str
-    channels: int
-    coverage: float | None
 
 
 @dataclass(frozen=True)

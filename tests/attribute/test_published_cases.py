@@ -3,71 +3,15 @@
 from datetime import timedelta
 
 import pytest
-from training_host import (
-    CORES,
-    GPUS,
-    NODES,
-    START,
-    bursts,
-    later,
-    of,
-    plus,
-    set_to,
-    times,
-    training_host,
-)
 
 from reveal_core.attribute.causes import load_causes
+from reveal_core.evaluate.published import CASES, LOSS
+from reveal_core.evaluate.training_host import CORES, GPUS, NODES, START, of, set_to, times, training_host
 from reveal_core.incidents import OPEN, RESOLVED
 from reveal_core.method import analyse, fit_model
 from reveal_core.profiles import load_profile
 
-GIB = float(1 << 30)
 ONSET, END, SECONDS = 30.0, 45.0, 75.0
-
-REMOTE_MEMORY = {
-    **of("perf.instructions", NODES, times(0.7)),
-    **of("perf.stalls_l3_miss", NODES, times(2.5)),
-    **of("perf.remote_memory", NODES, times(40.0)),
-    **of("numa.other_node", NODES, plus(25_000.0)),
-    **of("numa.local_node", NODES, times(0.4)),
-    **of("gpu.pcie_rx_bytes", GPUS, times(0.8)),
-}
-ONE_QUEUE_PAIR = {
-    **of("cpu.user", CORES, times(1.6)),
-    **of("cpu.idle", CORES, times(0.45)),
-    **of("ib.port_xmit_data", ["mlx5_0:1"], bursts(1.0)),
-    **of("ib.port_rcv_data", ["mlx5_0:1"], bursts(1.0)),
-    **of("gpu.power", GPUS, times(0.6)),
-}
-FEW_CORES = {
-    **of("irq.device", [f"mlx5_0:{core}" for core in CORES[1:]], times(0.02)),
-    **of("irq.device", [f"mlx5_0:{CORES[0]}"], times(7.9)),
-    **of("irq.total", CORES[1:], times(0.7)),
-    **of("irq.total", CORES[:1], times(3.0)),
-    **of("softirq.NET_RX", CORES[1:], times(0.05)),
-    **of("softirq.NET_RX", CORES[:1], times(7.5)),
-    **of("cpu.softirq", CORES[:1], times(12.0)),
-    **of("cpu.idle", CORES[:1], times(0.5)),
-    **of("tcp.RetransSegs", ["host"], times(1.6)),
-}
-HUGE_PAGES = {
-    **of("numa.HugePages_Total", ["node1"], set_to(64.0)),
-    **of("numa.HugePages_Free", ["node1"], set_to(64.0)),
-    "meminfo.Hugetlb": set_to(64.0 * GIB),
-    **of("numa.MemFree", ["node1"], plus(-64.0 * GIB)),
-    "meminfo.MemFree": plus(-64.0 * GIB),
-}
-LOSS = {
-    **of("tcp.RetransSegs", ["host"], plus(900.0)),
-    **of("tcpext.TCPLostRetransmit", ["host"], plus(80.0)),
-    **of("tcpext.TCPTimeouts", ["host"], plus(20.0)),
-    **of("tcpext.TCPOFOQueue", ["host"], plus(300.0)),
-    **of("softirq.NET_RX", CORES, later(1.0, times(1.8))),
-    **of("irq.device", [f"mlx5_0:{core}" for core in CORES], later(1.0, times(1.6))),
-    **of("gpu.utilization", GPUS, later(3.0, times(0.5))),
-    **of("gpu.power", GPUS, later(3.0, times(0.7))),
-}
 
 
 @pytest.fixture(scope="module")
@@ -80,24 +24,14 @@ def incidents(model, fault=None, **options):
     return analyse(model, telemetry).incidents
 
 
-@pytest.mark.parametrize(
-    ("fault", "cause", "subsystem"),
-    [
-        (REMOTE_MEMORY, "remote-numa-memory", "memory"),
-        (ONE_QUEUE_PAIR, "nccl-single-queue-pair", "network"),
-        (FEW_CORES, "interrupt-imbalance", "cpu"),
-        (HUGE_PAGES, "huge-pages-reserved", "memory"),
-        (LOSS, "packet-loss", "network"),
-    ],
-    ids=["remote memory", "one queue pair", "few cores", "huge pages", "packet loss"],
-)
-def test_a_published_case_is_named_first(model, fault, cause, subsystem):
-    found = incidents(model, fault)
+@pytest.mark.parametrize("case", CASES, ids=[case.cause for case in CASES])
+def test_a_published_case_is_named_first(model, case):
+    found = incidents(model, case.fault)
     assert found
     first = found[0]
     assert abs((first.start - START).total_seconds() - ONSET) <= 1.5
-    assert first.causes[0].id == cause
-    assert first.subsystem == subsystem
+    assert first.causes[0].id == case.cause
+    assert first.subsystem == case.subsystem
     roles = {m.metric: m.role for m in first.metrics}
     assert set(roles.values()) <= {"cause", "symptom"}
     assert "cause" in roles.values()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reveal_core.catalog import Metric
 from reveal_core.channels import Channel
-from reveal_core.features.rates import LOST, counter_rate, physical_series
+from reveal_core.features.rates import LOST, counter_rate, counter_rates, physical_series
 from reveal_core.telemetry import Telemetry
 
 EVENTS = Metric(name="x", subsystem="cpu", kind="counter", unit="events", description="x")
@@ -39,6 +39,35 @@ def test_no_count_is_lost_however_many_samples_are(increases, data):
         last = 0.1 * i
     present = [v for v in values if v is not None]
     assert total == pytest.approx(present[-1] - present[0], rel=1e-9, abs=1e-6)
+
+
+COUNTS = st.lists(
+    st.lists(st.one_of(st.just(LOST), st.integers(0, 2**33)), min_size=12, max_size=12),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(COUNTS, st.data())
+def test_counters_together_have_the_rates_that_each_has_alone(counts, data):
+    widths, flags = st.sampled_from([32, 64]), st.booleans()
+    metrics = [
+        Metric(
+            name="x",
+            subsystem="cpu",
+            kind="counter",
+            unit="events",
+            description="x",
+            rate_scale=scale,
+            bits=data.draw(widths),
+            dips=data.draw(flags),
+        )
+        for scale, _ in enumerate(counts, 1)
+    ]
+    block, seconds = np.array(counts, dtype=np.int64), np.arange(12) * 0.1
+    together = counter_rates(block, seconds, metrics)
+    for row, metric in enumerate(metrics):
+        np.testing.assert_array_equal(together[row], counter_rate(block[row], seconds, metric))
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=50))

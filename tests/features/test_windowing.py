@@ -64,6 +64,24 @@ def test_statistics_are_those_of_the_samples_in_the_window(values, statistic, gr
             assert got == pytest.approx(expected, rel=1e-5, abs=1e-3 if statistic != "trend" else 1.0)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.one_of(st.none(), st.floats(-1e6, 1e6)), min_size=70, max_size=70), min_size=2, max_size=5
+    )
+)
+def test_channels_together_have_the_statistics_that_each_has_alone(columns):
+    # The last two have the same gaps.
+    columns = [*columns, [None if v is None else 2.0 * v for v in columns[-1]]]
+    named = {f"c/{number}": values for number, values in enumerate(columns)}
+    together = channel_windows(series(named), statistics=STATISTICS)
+    for row, (name, values) in enumerate(named.items()):
+        alone = channel_windows(series({name: values}), statistics=STATISTICS)
+        for statistic in STATISTICS:
+            np.testing.assert_array_equal(together.values[statistic][row], alone.values[statistic][0])
+        np.testing.assert_array_equal(alone.start_ns, together.start_ns)
+
+
 def test_windows_lie_on_the_same_grid_whenever_sampling_begins():
     late = series({"x": [1.0] * 60}, times=[0.37 + 0.1 * i for i in range(60)])
     result = channel_windows(late)

@@ -14,7 +14,7 @@ from flows.cli import app, main
 from reveal_core.errors import UnavailableError
 
 COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo", "evaluate"]
-COMMANDS += ["import", "compare"]
+COMMANDS += ["import", "compare", "deploy", "reproduce", "maintain"]
 LAB_COMMANDS = ["list", "workload", "inject", "clean", "campaign", "replay", "fleet"]
 MODELS_COMMANDS = ["list", "show", "history", "promote", "rollback", "drift"]
 GROUPS = {
@@ -64,7 +64,8 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
     [
         ("nonsense", 2, "No such command"),
         ("collect --nonsense", 2, "No such option"),
-        ("investigate --host a", 2, "Missing option"),
+        ("investigate --host a", 2, "needs --host, --start and --end, or --incident"),
+        ("investigate --host a --incident b", 2, "leave out host, start and end"),
         ("collect --duration 5parsecs", 2, "'5parsecs' is not a duration"),
         ("collect --interval 0s --duration 1s", 2, "longer than zero"),
         ("collect --root /nowhere --duration 1s", 2, "/nowhere is no folder"),
@@ -91,6 +92,7 @@ def test_version(capsys: pytest.CaptureFixture) -> None:
         ("models drift --store .", 2, "holds no telemetry yet"),
         ("compare --store .", 2, "Missing option"),
         ("compare --store . --grid none.toml", 2, "grid file none.toml cannot be read"),
+        ("maintain --store nothing-here", 3, "store nothing-here"),
         ("regimes list --store nothing-here", 3, "store nothing-here"),
         ("regimes acknowledge --host x --store .", 2, "no host 'x' is held in store ."),
         ("export prometheus --store nothing-here", 3, "store nothing-here"),

@@ -119,6 +119,22 @@ def test_settings_are_compared_as_a_flow(
     assert "**Best: one.**" in read_artifacts()["reveal-comparison"]
 
 
+def test_maintenance_as_a_flow_does_what_it_does_directly(
+    prefect: None, make_store, tmp_path, capsys: pytest.CaptureFixture
+) -> None:
+    path = make_store(tmp_path / "store", seconds=120.0, bursts=())
+    command = ["maintain", "--store", str(path), "--json"]
+    assert main([*command, "--dry-run", "--no-flow"]) == 0
+    direct = json.loads(capsys.readouterr().out)
+    assert main([*command, "--flow"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert json.loads(captured.out) == {**direct, "dry_run": False}
+    names = {run.name.rpartition("-")[0] for run in read("tasks")}
+    assert {"clean-store", "plan-maintenance"} <= names
+    assert "telemetry merged" in read_artifacts()["reveal-maintenance"]
+
+
 def test_only_what_may_heal_is_tried_again(prefect: None) -> None:
     from prefect import Task, flow
 
@@ -163,6 +179,11 @@ def test_every_stage_of_the_pipelines_has_its_task(prefect: None) -> None:
         "note-stragglers",
         "publish-report",
         "announce-incidents",
+        "plan-arrivals",
+        "note-silent",
+        "commit-arrivals",
+        "find-subject",
+        "choose-baseline",
         "investigate-host",
         "plan-comparison",
         "begin-comparison",
@@ -170,5 +191,8 @@ def test_every_stage_of_the_pipelines_has_its_task(prefect: None) -> None:
         "prepare-windows",
         "compare-setting",
         "finish-comparison",
+        "clean-store",
+        "plan-maintenance",
+        "maintain-hosts",
     }
     assert all(task.fn is stage for stage, task in TASKS.items())

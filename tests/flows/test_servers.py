@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,9 +18,9 @@ from typing import Any
 import pytest
 
 from flows.cli import main
+from flows.deploying import deploy
 
 pytestmark = pytest.mark.server
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -146,12 +145,11 @@ def test_fit_and_score_appear_on_both_servers(
 
 
 def test_all_deployments_can_be_deployed(servers: Servers, tmp_path: Path) -> None:
-    shutil.copy(ROOT / "deployments" / "prefect.yaml", tmp_path)
-    servers.ask("work_pools/", {"name": "reveal", "type": "process"})
-    servers.run("prefect", "--no-prompt", "deploy", "--all", cwd=tmp_path)
+    told = deploy(servers.environment, folder=tmp_path, pool="reveal")
     flows = {flow["id"]: flow["name"] for flow in servers.ask("flows/filter")}
     deployments = {d["name"]: d for d in servers.ask("deployments/filter")}
     names = {f"{flows[d['flow_id']]}/{d['name']}" for d in servers.ask("deployments/filter")}
+    assert {one["name"] for one in told} == names
     assert names == {
         "score-fleet/fleet",
         "fit-detectors/fleet",

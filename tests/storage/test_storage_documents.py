@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
@@ -180,6 +181,17 @@ def test_links_in_the_list_lead_to_the_pages(local_store: Store) -> None:
     found = {(folder / unquote(link)).read_text() for link in index(local_store).links}
     assert found == {"a b", "..", "ü/1", "50%"}
     assert Path(local_store.report_path("..")).read_text() == ".."
+
+
+def test_an_object_store_knows_a_report_for_a_page(s3_options: dict[str, Any], bucket: str) -> None:
+    store = Store(f"s3://{bucket}/site", s3_options)
+    store.put_report("r1", "<!doctype html><p>all well", {"title": "t"})
+    for name, kind in (
+        ("r1/index.html", "text/html; charset=utf-8"),
+        ("index.html", "text/html; charset=utf-8"),
+        ("latest.json", "application/json"),
+    ):
+        assert store.backend.fs.info(store.backend.path(f"reports/{name}"))["ContentType"] == kind
 
 
 def test_nothing_in_a_report_becomes_markup_in_the_list(local_store: Store) -> None:

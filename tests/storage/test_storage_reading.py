@@ -184,15 +184,6 @@ def test_hosts_of_a_range(store: Store) -> None:
     ]
 
 
-def test_hosts_by_glob(local_store: Store) -> None:
-    for host in ("node-1", "node-2", "Node-3", "gpu-1", "node-[x]"):
-        local_store.put_segment(segment(host=host))
-    assert local_store.match_hosts("node-?") == ["node-1", "node-2"]
-    assert local_store.match_hosts("*") == local_store.hosts()
-    assert local_store.match_hosts("node-[[]x]") == ["node-[x]"]
-    assert local_store.match_hosts("node") == []
-
-
 def test_the_extent_holds_every_sample(store: Store) -> None:
     assert store.extent("node-1") is None
     odd = T0 + timedelta(microseconds=123_456)

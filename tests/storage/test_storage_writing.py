@@ -130,7 +130,7 @@ def test_old_leftovers_are_swept_and_young_ones_kept(local_store: Store) -> None
     old, young, foreign = folder / f"{now - int(STALE_S) - 5}-1-a", folder / f"{now}-1-a", folder / "x"
     for path in (old, young, foreign):
         path.write_bytes(b"half")
-    local_store.put_segment(segment(sequence=1))
+    Store(local_store.url).put_segment(segment(sequence=1))  # another writer, or the same a minute later
     assert [path.exists() for path in (old, young, foreign)] == [False, True, True]
     assert local_store.hosts() == ["node-1"]
     assert local_store.read_telemetry("node-1", T0, T0.replace(hour=21)).quarantined == []

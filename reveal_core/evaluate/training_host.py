@@ -1,55 +1,65 @@
-"""A host that trains: GPUs, two NUMA nodes, InfiniBand and hardware counters, with faults at known times."""
+"""A made-up host that trains: GPUs, two NUMA nodes, InfiniBand, hardware counters; faults at known times.
+
+Its signals move as the publication says theirs did, so it shows whether a case is named by its signature. How
+large a real fault is, and what else moves with it, it cannot show.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from reveal_core.catalog import load_catalog
 from reveal_core.telemetry import Telemetry
 
 START = datetime(2026, 11, 29, 12, tzinfo=UTC)
 PERIOD_S = 0.1
-CORES = [f"cpu{n}" for n in range(8)]
-GPUS = [f"GPU-{n}" for n in range(4)]
+CORES = tuple(f"cpu{n}" for n in range(8))
+GPUS = tuple(f"GPU-{n}" for n in range(4))
 NODES = ("node0", "node1")
-SOURCES = {"gpu": "gpu", "ib": "infiniband", "numa": "numa", "perf": "perf", "link": "link"}
+_SOURCES = {"gpu": "gpu", "ib": "infiniband", "numa": "numa", "perf": "perf", "link": "link"}
 GIB = float(1 << 30)
 
-Change = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Array = NDArray[np.float64]
+Change = Callable[[Array, Array], Array]
 """What a fault does to a channel: from its values and the seconds since the fault's onset, while it is on."""
 
 
 def times(factor: float) -> Change:
-    return lambda values, since: values * factor
+    """Return the change to so many times as much."""
+    return lambda values, _since: values * factor
 
 
 def plus(amount: float) -> Change:
-    return lambda values, since: values + amount
+    """Return the change to so much more."""
+    return lambda values, _since: values + amount
 
 
 def set_to(amount: float) -> Change:
-    return lambda values, since: np.full_like(values, amount)
+    """Return the change to one value."""
+    return lambda values, _since: np.full_like(values, amount)
 
 
 def later(seconds: float, change: Change) -> Change:
-    """The same some time after the onset."""
+    """Return the same change some time after the onset."""
     return lambda values, since: np.where(since >= seconds, change(values, since), values)
 
 
 def bursts(period_s: float) -> Change:
-    """As much as before, in the first fifth of each period."""
+    """Return the change to as much as before, all of it in the first fifth of each period."""
     return lambda values, since: np.where(since % period_s < 0.2 * period_s, 5.0 * values, 0.0)
 
 
-def of(metric: str, instances: list[str] | tuple[str, ...], change: Change) -> dict[str, Change]:
+def of(metric: str, instances: Sequence[str], change: Change) -> dict[str, Change]:
+    """Return a change of a metric on some instances, by channel."""
     return {f"{metric}/{instance}": change for instance in instances}
 
 
-def _work(t: np.ndarray, evaluates: bool) -> tuple[np.ndarray, np.ndarray]:
+def _work(t: Array, evaluates: bool) -> tuple[Array, Array]:
     """Return how much is computed and exchanged, around 1: steps of 2 s, and evaluation without exchange."""
     evaluating = (t % 30.0 > 24.0) & evaluates
     compute = np.where(evaluating, 0.85, 1.0 + 0.1 * np.sin(np.pi * t))
@@ -57,11 +67,11 @@ def _work(t: np.ndarray, evaluates: bool) -> tuple[np.ndarray, np.ndarray]:
     return compute, exchange
 
 
-def levels(t: np.ndarray, evaluates: bool = True) -> dict[str, np.ndarray]:
+def levels(t: Array, evaluates: bool = True) -> dict[str, Array]:
     """Return what is healthy: rates per second of counters in their stored unit, levels of gauges."""
     compute, exchange = _work(t, evaluates)
     flat = np.ones_like(t)
-    found: dict[str, np.ndarray] = {}
+    found: dict[str, Array] = {}
     for number, core in enumerate(CORES):
         busy = compute * (42.0 + number)
         found[f"cpu.user/{core}"] = busy
@@ -124,9 +134,28 @@ def training_host(
     span: tuple[float, float] = (0.0, 0.0),
     evaluates: bool = True,
 ) -> Telemetry:
-    """Return telemetry of the host, with a fault on its channels during a span in seconds."""
+    """Return telemetry of the host.
+
+    Parameters
+    ----------
+    seconds
+        How long; it begins at `START`.
+    seed
+        Of its noise.
+    fault
+        What changes, by channel.
+    span
+        From when to when the fault is on, in seconds.
+    evaluates
+        Whether the job evaluates its model now and then, which looks different from training.
+
+    Raises
+    ------
+    ValueError
+        If the host has no such channel.
+    """
     rng = np.random.default_rng(seed)
-    t = np.arange(round(seconds / PERIOD_S)) * PERIOD_S
+    t: Array = np.arange(round(seconds / PERIOD_S), dtype=np.float64) * PERIOD_S
     on = (t >= span[0]) & (t < span[1])
     catalog = load_catalog()
     columns = [
@@ -141,11 +170,12 @@ def training_host(
         if change is not None:
             values = np.where(on, change(values, t - span[0]), values)
         family = metric.partition(".")[0]
-        channels[name] = catalog[metric].channel(instance, SOURCES.get(family, "other"), 100)
+        channels[name] = catalog[metric].channel(instance, _SOURCES.get(family, "other"), 100)
         noisy = values * (1.0 + 0.02 * rng.standard_normal(t.size))
         if catalog[metric].kind == "counter":
             columns.append(pl.Series(name, np.cumsum(noisy * PERIOD_S).astype(np.int64) + 1000))
         else:
             columns.append(pl.Series(name, noisy, dtype=pl.Float32))
-    assert not changes, f"the host has no {sorted(changes)}"
+    if changes:
+        raise ValueError(f"the host has no {sorted(changes)}")
     return Telemetry("trainer", pl.DataFrame(columns), channels)

@@ -1,0 +1,57 @@
+"""The claims beside what is measured: of a recording that is there, and what was not asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.cli import main
+from reveal_core.errors import UsageError
+from reveal_core.evaluate.claims import CLAIMS
+from tasks.reproducing import GROUPS, reproduce
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, make_store) -> str:
+    path = tmp_path_factory.mktemp("recorded") / "store"
+    return str(make_store(path, hosts=["training-1", "training-2", "serving-1", "serving-2"], seconds=80))
+
+
+def test_a_recording_is_measured_and_the_rest_is_said_to_be_missing(
+    recorded: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "reproduction.md"
+    page.write_text("# Ours\n")
+    line = ["reproduce", "--recorded", recorded, "--only", "recording", "--markdown", str(page), "--json"]
+    code = main(line)
+    told = capsys.readouterr()
+    assert code == 0, told.err
+    rows = json.loads(told.out)
+    assert [set(row) for row in rows] == [{"claim", "paper", "here", "how"}] * len(CLAIMS)
+    here = {claim.id: row["here"] for claim, row in zip(CLAIMS, rows, strict=True)}
+    assert here["channels"] == "19"
+    assert here["metrics"] == "13"
+    before, after = (float(here[name].split()[0]) for name in ("bytes-before", "bytes-after"))
+    assert 0.0 < after < before
+    assert here["stable"].endswith("pairs, 2 runs each")
+    assert here["cpu-100ms"] == here["cases"] == "not measured"
+    assert here["subsystems"] == "-"
+    assert "| channels of a host | over 700 | 19 |" in page.read_text()
+    assert {claim for claims in GROUPS.values() for claim in claims} <= {claim.id for claim in CLAIMS}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"), [(["a-1"], "a has one run, two at least are compared"), ([], "it holds no telemetry")]
+)
+def test_a_store_that_is_no_recording(tmp_path: Path, make_store, hosts: list[str], said: str) -> None:
+    path = make_store(tmp_path / "store", hosts=hosts, seconds=20)
+    path.mkdir(exist_ok=True)
+    with pytest.raises(UsageError, match=said):
+        reproduce(tmp_path, runs=2, run_s=10.0, only=["recording"], store=str(path))
+
+
+def test_a_part_that_is_not_known(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="choose from collector, recording, speed, cases"):
+        reproduce(tmp_path, runs=2, run_s=10.0, only=["everything"])
