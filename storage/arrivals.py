@@ -56,7 +56,8 @@ def arrivals(
     names: dict[str, list[SegmentName]] = {}
     for listing in backend.each(lambda folder: files_of_hour(backend, *folder), folders):
         for name in listing.segments:
-            if since <= name.start < until:
+            # What is thinned out was there before it was.
+            if since <= name.start < until and not name.downsampled:
                 names.setdefault(name.host, []).append(name)
     new = _new(backend, names, watermarks)
     return {

@@ -98,7 +98,9 @@ class _Draft:
 
     def repeats(self, incident: Incident, rules: TrackingRules) -> bool:
         """Tell whether an incident is this trouble coming again."""
-        if incident.fingerprint != self.entry.fingerprint:
+        # What an entry began as may be the first windows of it only: its strongest sight tells what it is.
+        same_cause = incident.cause != "" and incident.cause == self.entry.cause
+        if incident.fingerprint != self.entry.fingerprint and not same_cause:
             return False
         patience = _s(max(rules.repeat_s, rules.flap_s) if self.flapping else rules.repeat_s)
         return self.first - patience <= incident.end and incident.start <= self.end + patience

@@ -56,6 +56,14 @@ def test_an_incident_goes_on_from_one_stretch_into_the_next() -> None:
     )
 
 
+def test_what_began_in_the_last_window_of_a_stretch_is_known_again_by_what_it_was() -> None:
+    seed = incident_at(58, 60, "", state=OPEN, metric="stat.ctxt", score=1.1)
+    ledger = follow(EMPTY, [seed], at(0), at(60))
+    ledger = follow(ledger, [incident_at(60, 66, "cpu-contention", score=9.0)], at(60), at(120))
+    (entry,) = follow(ledger, [incident_at(140, 147, "cpu-contention")], at(120), at(180)).entries
+    assert (entry.count, entry.cause, entry.fingerprint) == (2, "cpu-contention", seed.fingerprint)
+
+
 def test_what_was_over_before_the_end_of_a_stretch_does_not_go_on() -> None:
     ledger = follow(EMPTY, [incident_at(50, 57.5)], at(0), at(60))
     ledger = follow(ledger, [incident_at(62.5, 90, "cpu-contention")], at(60), at(120))
