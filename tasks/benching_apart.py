@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -130,6 +131,7 @@ def s3_store() -> Iterator[str]:
             f"--s3 needs a server and a client, and {error.name} is not installed: "
             "pip install 'moto[server]' s3fs"
         ) from error
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it would tell of every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
