@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from multiprocessing import get_context
@@ -19,6 +19,9 @@ ONE_THREAD = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "
 """Each process has a core to itself, so threads within one would only be in each other's way."""
 _LEAST_EACH = 2
 """So many calls must there be for each process: it takes seconds to start."""
+# The kernel ends a tied process with the thread that started it, and the threads of a flow end with the flow:
+# so the processes are started by one thread that lives as long as this process does.
+_KEEPER = ThreadPoolExecutor(1, thread_name_prefix="pool-keeper")
 
 
 def cores() -> int:
@@ -51,13 +54,17 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     )
 
 
-def submit(workers: int, stage: Callable[..., Any], arguments: Mapping[str, Any]) -> Future[Any]:
-    """Begin a stage in a process of the pool, which is started when it is needed first."""
+def _submit(workers: int, stage: Callable[..., Any], arguments: Mapping[str, Any]) -> Future[Any]:
     try:
         return _pool(workers).submit(stage, **arguments)
     except BrokenProcessPool:  # one of its processes was killed in an earlier call
         _pool.cache_clear()
         return _pool(workers).submit(stage, **arguments)
+
+
+def submit(workers: int, stage: Callable[..., Any], arguments: Mapping[str, Any]) -> Future[Any]:
+    """Begin a stage in a process of the pool, which is started when it is needed first."""
+    return _KEEPER.submit(_submit, workers, stage, arguments).result()
 
 
 def result(future: Future[Any]) -> Any:

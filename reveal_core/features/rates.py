@@ -193,8 +193,10 @@ def _physical_frame(boot: pl.DataFrame, channels: Mapping[str, Channel]) -> pl.D
     # take the memory of as many again.
     size = int(np.clip(_CACHED // max(1, len(seconds)), 1, _MOST_AT_ONCE))
     columns: dict[str, Array] = {}
-    whole = [c for c in known if c.kind == "counter" and boot.schema[c.name].is_integer()]
-    fractions = [c for c in known if c.kind == "counter" and not boot.schema[c.name].is_integer()]
+    # Asked once: Polars builds the schema of every column anew at each call.
+    integer = {name: dtype.is_integer() for name, dtype in boot.schema.items()}
+    whole = [c for c in known if c.kind == "counter" and integer[c.name]]
+    fractions = [c for c in known if c.kind == "counter" and not integer[c.name]]
     # Counts do not go by way of NaN, because a float cannot tell large ones apart.
     for counters, kind, missing in ((whole, pl.Int64(), LOST), (fractions, pl.Float64(), float("nan"))):
         for some in _parts(counters, size):

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from threading import Thread
 
 import psutil
 import pytest
@@ -39,6 +41,20 @@ def test_a_process_that_is_killed_is_told_and_replaced() -> None:
     with pytest.raises(UnavailableError, match="was killed"):
         map_apart(2, os._exit, [{"status": 1}])
     assert map_apart(2, json.loads, NUMBERS) == [0, 1, 2, 3, 4]
+
+
+def test_the_pool_outlives_the_thread_that_began_it() -> None:
+    """The kernel ties a process to the *thread* that started it, and a flow's threads end with the flow."""
+    with pytest.raises(UnavailableError, match="was killed"):
+        map_apart(2, os._exit, [{"status": 1}])  # so that the pool is begun anew, and by a thread below
+    seen: list[set[int]] = []
+    for _ in range(3):
+        flow = Thread(target=lambda: seen.append(set(map_apart(2, os.getpid, [{}] * 8))))
+        flow.start()
+        flow.join()
+        time.sleep(0.2)
+    assert len(seen) == 3
+    assert len(set.union(*seen)) <= 2
 
 
 def test_few_calls_are_not_worth_it() -> None:
