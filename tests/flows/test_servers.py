@@ -155,13 +155,14 @@ def test_all_deployments_can_be_deployed(servers: Servers, tmp_path: Path) -> No
         "fit-detectors/fleet",
         "fit-detectors/nightly",
         "watch-drift/fleet",
+        "maintain-store/hourly",
         "compare-detectors/on-demand",
         "investigate-incident/on-demand",
         "collect-telemetry/this-host",
     }
     scheduled = [d for d in servers.ask("deployments/filter") if d["schedules"]]
     schedules = {flows[d["flow_id"]]: d["schedules"][0]["schedule"] for d in scheduled}
-    assert set(schedules) == {"score-fleet", "watch-drift", "fit-detectors"}
+    assert set(schedules) == {"score-fleet", "watch-drift", "fit-detectors", "maintain-store"}
     assert schedules["score-fleet"]["interval"] == 300.0
     assert schedules["watch-drift"]["interval"] == 3600.0
     assert (schedules["fit-detectors"]["cron"], schedules["fit-detectors"]["timezone"]) == (
