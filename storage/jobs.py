@@ -88,12 +88,16 @@ def put_jobs(backend: Backend, jobs: Sequence[Job]) -> list[str]:
     # What ran before and still does is in no file of a day; lists of all that runs come every few minutes.
     changed = [job for job in jobs if job.end is not None or (job.id, job.start) not in running]
     load(day for job in changed for day in _days(job))
-    same = [job for some in files.values() for job in some if job.id in ids]
-    load(day for job in same for day in _days(job))
-    before = merged(job for some in (*files.values(), open_jobs) for job in some if job.id in ids)
-    after = merged(before, jobs)
-    over = [job for job in after if job.end is not None]
-    load(day for job in over for day in _days(job))
+    # A run may end where another begins, on a day that nothing given speaks of: days are read until all that
+    # these runs touch are, as the file of a day that was not read would lose what it holds of them.
+    while True:
+        before = merged(job for some in (*files.values(), open_jobs) for job in some if job.id in ids)
+        after = merged(before, jobs)
+        over = [job for job in after if job.end is not None]
+        missing = {day for job in (*before, *over) for day in _days(job)} - set(files)
+        if not missing:
+            break
+        load(missing)
     keys = []
     for day, known in sorted(files.items()):
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from incident_samples import NOON
 from job_samples import job, minutes
@@ -72,6 +72,7 @@ RUNS = st.builds(
 
 
 @settings(max_examples=15)
+@example(batches=[[job("1", ["a"], 720, None), job("1", ["a"], 780, None)], [job("1", ["a"], 0, None)]])
 @given(batches=st.lists(st.lists(RUNS, max_size=4), max_size=4))
 def test_the_store_holds_what_joining_gives(batches: list[list[Job]], tmp_path_factory) -> None:
     store = Store(str(tmp_path_factory.mktemp("jobs")))
