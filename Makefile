@@ -8,7 +8,7 @@ BIN := .venv/bin
 	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --compile-bytecode --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-.PHONY: env demo test lint clean
+.PHONY: env demo test test-all lint clean
 env: .venv/.ready
 
 demo: env
@@ -16,6 +16,9 @@ demo: env
 
 test: env
 	$(BIN)/python -m pytest
+
+test-all: env
+	$(BIN)/python -m pytest -m ""
 
 lint: env
 	$(BIN)/ruff check .

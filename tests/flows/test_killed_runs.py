@@ -43,6 +43,7 @@ def outcome(store: Store, label: str, start: datetime) -> tuple[pl.DataFrame, li
     return scores.frame, [(e.count, e.cause, e.start, e.end) for e in ledger.entries], list(ledger.judged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["scores/model=*/**/*.parquet", "ledger/host=*/recent.json", "reports/2*"])
 def test_a_run_that_is_killed_is_made_good_by_the_next(fitted_store, tmp_path: Path, moment: str) -> None:
     start = (datetime.now(UTC) - timedelta(seconds=LATEST_S + 30)).replace(microsecond=0)

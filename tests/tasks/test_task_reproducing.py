@@ -19,6 +19,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, make_store) -> str:
     return str(make_store(path, hosts=["training-1", "training-2", "serving-1", "serving-2"], seconds=80))
 
 
+@pytest.mark.slow
 def test_a_recording_is_measured_and_the_rest_is_said_to_be_missing(
     recorded: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
