@@ -91,10 +91,11 @@ def put_jobs(backend: Backend, jobs: Sequence[Job]) -> list[str]:
     # A run may end where another begins, on a day that nothing given speaks of: days are read until all that
     # these runs touch are, as the file of a day that was not read would lose what it holds of them.
     while True:
-        before = merged(job for some in (*files.values(), open_jobs) for job in some if job.id in ids)
+        same = [job for some in files.values() for job in some if job.id in ids]
+        before = merged((*same, *(job for job in open_jobs if job.id in ids)))
         after = merged(before, jobs)
         over = [job for job in after if job.end is not None]
-        missing = {day for job in (*before, *over) for day in _days(job)} - set(files)
+        missing = {day for job in (*same, *over) for day in _days(job)} - set(files)
         if not missing:
             break
         load(missing)
