@@ -27,6 +27,9 @@ _FADED = 0.5
 _LASTING = 3
 """Windows that must agree on the new looks."""
 
+_LINGERS = 2
+"""Times ``cooldown_s`` that an after-effect below the threshold keeps an incident up."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -71,7 +74,9 @@ def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, pro
     -----
     An incident goes on while the score stays above ``clear_ratio`` of the threshold, and through calm of up
     to ``gap_s``: an after-effect of a fault (a queue that drains, a cache that refills) is no fault of its
-    own. What begins later, within ``cooldown_s``, belongs to it only if the same signals are out of their
+    own. But it ends for good when no window has been beyond the threshold for twice ``cooldown_s``: a host
+    may stay a little out of its habits for ever, and what comes then is another incident. What begins later,
+    within ``cooldown_s``, belongs to it only if the same signals are out of their
     bands.
     """
     gap = round(profile.gap_s / profile.stride_s)
@@ -79,6 +84,7 @@ def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, pro
     # A window of w strides stays strange for w - 1 strides after the cause has gone; the calm begins after
     # these.
     overlap = round(profile.window_s / profile.stride_s) - 1
+    lingers = max(gap, round(_LINGERS * profile.cooldown_s / profile.stride_s))
     raw: list[list[int]] = []
     alive = -(10**9)
     for index in range(len(anomalous)):
@@ -88,7 +94,12 @@ def group_windows(anomalous: NDArray[np.bool_], ratio: Array, excess: Array, pro
             else:
                 raw.append([index])
             alive = index
-        elif raw and ratio[index] > profile.clear_ratio and index - alive <= gap + 1:
+        elif (
+            raw
+            and ratio[index] > profile.clear_ratio
+            and index - alive <= gap + 1
+            and index - raw[-1][-1] <= lingers
+        ):
             alive = index
     parts = [part for windows in raw for part in split(windows, excess, ratio)]
     merged: list[list[int]] = []

@@ -47,6 +47,9 @@ class Metric:
     dips
         A counter that the kernel may let go back a little (``iowait``, ``idle``): a dip counts as no
         increase.
+    transient
+        Its instances (control groups, network namespaces) come and go with jobs, so a mean over them moves
+        when nothing else does: across instances the highest counts.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Metric:
     maximum: float | None = None
     bits: int = 64
     dips: bool = False
+    transient: bool = False
 
     @property
     def physical_unit(self) -> str:
@@ -138,6 +142,20 @@ def load_catalog() -> dict[str, Metric]:
 
 
 @cache
+def _transient_families() -> frozenset[str]:
+    return frozenset(name.partition(".")[0] for name, metric in load_catalog().items() if metric.transient)
+
+
+def is_transient(metric: str) -> bool:
+    """Tell whether a metric's instances come and go, also of one that is derived from such ones.
+
+    >>> is_transient("cgroup.cpu_usage"), is_transient("cgroup.memory_rss.change"), is_transient("cpu.user")
+    (True, True, False)
+    """
+    return metric.partition(".")[0] in _transient_families()
+
+
+@cache
 def load_left_out() -> dict[str, str]:
     """Return the names that are known and not collected, each with the reason."""
     return {name: why for file in catalog_files() for name, why in file.data.get("left_out", {}).items()}
@@ -150,8 +168,8 @@ def fingerprint(metrics: Iterable[str]) -> dict[str, str]:
     -------
     dict
         By metric ``kind unit scale marks``: the kind, the unit that people see, what an increase is
-        multiplied with, and the marks ``event`` and ``stock``. A metric that the catalogue lacks (a derived
-        one, a stock's change) is left out.
+        multiplied with, and the marks ``event``, ``stock`` and ``transient``. A metric that the catalogue
+        lacks (a derived one, a stock's change) is left out.
 
     >>> fingerprint(["meminfo.Cached", "no.such.metric"])
     {'meminfo.Cached': 'gauge B 1 stock'}
@@ -162,5 +180,5 @@ def fingerprint(metrics: Iterable[str]) -> dict[str, str]:
 
 
 def _meaning(metric: Metric) -> str:
-    marks = [mark for mark in ("event", "stock") if getattr(metric, mark)]
+    marks = [mark for mark in ("event", "stock", "transient") if getattr(metric, mark)]
     return " ".join([metric.kind, metric.physical_unit or "1", f"{metric.rate_scale:g}", *marks])

@@ -21,6 +21,7 @@ catalogue, not the page.
 - *event*: stands still while all is well, so it is kept although it never moved while a model learned.
 - *stock*: stays displaced long after its cause, so it is judged by change.
 - *dips*: the kernel may let it go back a little, which counts as no increase.
+- *transient*: instances come and go with jobs, so of them the highest counts and not their mean.
 """
 
 
@@ -42,7 +43,7 @@ def render_catalog() -> str:
 
 
 def _row(metric: Metric) -> str:
-    marks = [name for name in ("event", "stock", "dips") if getattr(metric, name)]
+    marks = [name for name in ("event", "stock", "dips", "transient") if getattr(metric, name)]
     cells = (
         f"`{metric.name}`",
         metric.subsystem,

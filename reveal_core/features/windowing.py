@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from reveal_core.catalog import is_transient
 from reveal_core.channels import Channel
 from reveal_core.errors import UsageError
 from reveal_core.features.coverage import delivered, source_coverage
@@ -285,6 +286,8 @@ def instance_space(windows: ChannelWindows) -> Windows:
 def roll_up_space(windows: ChannelWindows) -> Windows:
     """Return per metric the mean, maximum and imbalance (maximum - mean) across its instances.
 
+    Of instances that come and go with jobs the maximum alone: a new idle container moves a mean.
+
     Independent of how many cores, disks or network cards a host has, so one model serves a hardware class.
     The imbalance is taken of levels only: of a spread it says nothing that the maximum does not.
     """
@@ -301,6 +304,8 @@ def roll_up_space(windows: ChannelWindows) -> Windows:
                 parts = {"value": block[0]}
             else:
                 parts = _parts(block, imbalance=statistic == "level")
+                if is_transient(metric):
+                    parts = {"max": parts["max"]}
             for part, column in parts.items():
                 name = f"{metric}:{part}:{statistic}"
                 columns.append(column)

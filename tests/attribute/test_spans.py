@@ -30,8 +30,8 @@ def test_a_short_calm_does_not_end_an_incident_and_a_long_one_does():
 
 
 def test_an_incident_goes_on_while_the_score_is_near_the_threshold():
-    assert len(spans([2] + [0.8] * 30 + [2])) == 1
-    assert len(spans([2] + [0.1] * 30 + [2])) == 2
+    assert len(spans([2] + [0.8] * 20 + [2])) == 1
+    assert len(spans([2] + [0.1] * 20 + [2])) == 2
 
 
 def test_the_same_signals_soon_after_belong_to_it_and_others_do_not():
@@ -79,3 +79,11 @@ def test_similarity_is_1_for_the_same_and_0_for_nothing_in_common():
     e = excursions({A: {range(0, 5): 5.0}, B: {range(5, 10): 5.0}}, 10).excess
     assert similarity(e, [0, 1], [2, 3]) == pytest.approx(1.0)
     assert similarity(e, [0, 1], [6, 7]) == 0.0
+
+
+def test_a_host_that_stays_a_little_out_of_its_habits_does_not_hide_the_next_fault():
+    lasting = {A: {range(0, 50): 2.0}}
+    ratio = [2.0] * 5 + [0.8] * 40 + [2.0] * 5
+    assert spans(ratio, lasting) == [tuple(range(5)), tuple(range(45, 50))]
+    slower = load_profile("default", {"cooldown_s": 40.0})
+    assert spans(ratio, lasting, slower) == [(*range(5), *range(45, 50))]

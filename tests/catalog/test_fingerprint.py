@@ -9,7 +9,7 @@ def test_it_tells_what_the_values_of_a_metric_mean() -> None:
     assert fingerprint(["meminfo.Cached", "no.such.metric"]) == {"meminfo.Cached": "gauge B 1 stock"}
     counter = fingerprint(["tcp.RetransSegs"])["tcp.RetransSegs"]
     assert counter.startswith("counter ")
-    assert counter.endswith(" event")
+    assert counter.endswith(" event transient")
 
 
 def test_order_and_repetition_do_not_matter() -> None:
