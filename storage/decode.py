@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -144,12 +144,9 @@ def _decode(data: bytes, columns: Columns | None) -> tuple[DecodedSegment, Mappi
     try:
         metadata = {k.encode(): v.encode() for k, v in pl.read_parquet_metadata(io.BytesIO(data)).items()}
         head, table_of_channels = decode_metadata(metadata)
-        schema = pl.read_parquet_schema(io.BytesIO(data))
-        kinds = _check_columns(list(schema), table_of_channels)
-        asked = _asked(list(schema), columns)
-        wanted = [name for name in schema if name in asked]
-        target = {name: _target_type(name, kinds.get(name, ""), schema[name]) for name in wanted}
-        frame = pl.read_parquet(io.BytesIO(data), columns=wanted, parallel="none")
+        frame, schema = _read(data, table_of_channels, columns)
+        kinds = {channel.name: channel.kind for channel in table_of_channels}
+        target = {name: _target_type(name, kinds.get(name, ""), given) for name, given in schema.items()}
         frame = frame.cast({name: type_ for name, type_ in target.items() if schema[name] != type_})
         if frame.get_column("ts").null_count():
             raise ValueError("column ts has missing times")
@@ -167,25 +164,36 @@ def _decode(data: bytes, columns: Columns | None) -> tuple[DecodedSegment, Mappi
     facts = head.get("facts", {})
     if not isinstance(facts, dict):
         raise ValueError("segment metadata is malformed: facts are no mapping")
-    read = set(wanted)
-    channels = {c.name: c for c in table_of_channels if c.name in read}
+    channels = {c.name: c for c in table_of_channels if c.name in schema}
     return DecodedSegment(frame, channels, facts, str(head.get("boot", ""))), metadata
 
 
-def _asked(names: Sequence[str], columns: Columns | None) -> set[str]:
-    """Return the columns to read, of those that a segment has or of others too."""
+def _read(
+    data: bytes, channels: Sequence[Channel], columns: Columns | None
+) -> tuple[pl.DataFrame, Mapping[str, pl.DataType]]:
+    """Return the columns that are asked for as they are stored, with their types.
+
+    Where all are, their names come with them: to ask for a schema of a thousand columns first, and then for
+    each by its name, takes a third as long again as to read them.
+    """
     if columns is None:
-        return set(names)
-    return {*TIME_COLUMNS, *(filter(columns, names) if callable(columns) else columns)}
+        frame = pl.read_parquet(io.BytesIO(data), parallel="none")
+        schema = frame.schema
+        _check_columns(schema, channels)
+        return frame, schema
+    stored = pl.read_parquet_schema(io.BytesIO(data))
+    _check_columns(stored, channels)
+    asked = {*TIME_COLUMNS, *(filter(columns, stored) if callable(columns) else columns)}
+    chosen = {name: given for name, given in stored.items() if name in asked}
+    return pl.read_parquet(io.BytesIO(data), columns=list(chosen), parallel="none"), chosen
 
 
-def _check_columns(names: list[str], channels: list[Channel]) -> dict[str, str]:
-    """Return each channel's kind, having made sure that columns and channel table belong together."""
-    kinds = {channel.name: channel.kind for channel in channels}
+def _check_columns(names: Collection[str], channels: Sequence[Channel]) -> None:
+    """Make sure that columns and channel table belong together."""
+    known = {*TIME_COLUMNS, *(channel.name for channel in channels)}
     missing = [name for name in TIME_COLUMNS if name not in names]
-    unknown = [name for name in names if name not in kinds and name not in TIME_COLUMNS]
+    unknown = [name for name in names if name not in known]
     if missing:
         raise ValueError(f"column {missing[0]} is missing")
     if unknown:
         raise ValueError(f"column {unknown[0]} is not in the channel table")
-    return kinds

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import numpy as np
 import polars as pl
 
 from reveal_core.channels import Channel
@@ -106,10 +107,19 @@ def _within(file: DecodedFile, low: int, high: int) -> DecodedFile:
         if first_ns is None or last_ns < low or first_ns >= high:
             continue
         if first_ns < low or last_ns >= high:
-            frame = frame.filter((time >= low) & (time < high))
+            frame = _between(frame, low, high)
         if frame.height:
             parts.append((identity, replace(segment, frame=frame)))
     return replace(file, parts=parts)
+
+
+def _between(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    """Return the rows of [low, high), in ns since 1970; without copying them if they are in order."""
+    times = frame.get_column("ts").to_physical()
+    if not times.is_sorted():
+        return frame.filter((times >= low) & (times < high))
+    first, last = np.searchsorted(times.to_numpy(), (low, high))
+    return frame.slice(int(first), int(last - first))
 
 
 def parts_of(files: Mapping[SegmentName, DecodedFile]) -> list[tuple[str, DecodedSegment]]:
@@ -167,7 +177,12 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
     notes: dict[str, str] = {}
     channels: dict[str, Channel] = {}
     types: dict[str, pl.DataType] = {}
-    for _, segment in decoded:
+    schemas = [segment.frame.schema for _, segment in decoded]
+    before: tuple[Mapping[str, Channel], Mapping[str, pl.DataType]] | None = None
+    for (_, segment), schema in zip(decoded, schemas, strict=True):
+        if before == (segment.channels, schema):
+            continue  # as most are; it says nothing that the one before has not said
+        before = segment.channels, schema
         for name, channel in segment.channels.items():
             known = channels.get(name)
             if known is not None and (known.kind, known.unit) != (channel.kind, channel.unit):
@@ -176,7 +191,7 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
                     f" {channel.unit or 'no unit'} in newer ones; described as in the newest"
                 )
             channels[name] = channel
-        for name, dtype in segment.frame.schema.items():
+        for name, dtype in schema.items():
             first = types.setdefault(name, dtype)
             if first == dtype:
                 continue
@@ -186,8 +201,8 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
                     name, f"{name}: integers in some segments, fractions in others; read as Float64"
                 )
     frames = [
-        segment.frame.cast({n: types[n] for n, dtype in segment.frame.schema.items() if types[n] != dtype})
-        for _, segment in decoded
+        segment.frame.cast({name: types[name] for name, dtype in schema.items() if types[name] != dtype})
+        for (_, segment), schema in zip(decoded, schemas, strict=True)
     ]
     boots = {boot: number for number, boot in enumerate(dict.fromkeys(s.boot for _, s in decoded))}
     if len(boots) > 1:  # counters of one boot say nothing about those of another
@@ -205,7 +220,10 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
 
 def _one_row_each(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows sorted, one for each time: where several share one, each channel's first value."""
-    twice = frame.get_column("ts").is_duplicated()
+    times = frame.get_column("ts")
+    if np.all(np.diff(times.to_physical().to_numpy()) > 0):
+        return frame
+    twice = times.is_duplicated()
     if twice.any():
         merged = frame.filter(twice).group_by("ts").agg(pl.all().drop_nulls().first())
         frame = pl.concat([frame.filter(~twice), merged.select(frame.columns)])

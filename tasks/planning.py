@@ -182,13 +182,25 @@ def hardware_class(facts: Mapping[str, Any]) -> str:
 
 def read_host(source: Store, plan: Mapping[str, Any], *, warm_up: bool) -> TelemetryRead:
     """Return a host's telemetry of a plan's range, with what comes shortly before it if ``warm_up``."""
+    if not warm_up:
+        return _read(source, plan, timedelta())
+    read = _read(source, plan, WARM_UP)
+    periods = [channel.period_ms for channel in read.telemetry.channels.values() if channel.period_ms > 0]
+    needed = 2 * timedelta(milliseconds=min(periods, default=0))
+    # Imported telemetry may be so coarse that the usual time holds no sample, or one alone.
+    return _read(source, plan, needed) if needed > WARM_UP else read
+
+
+def _read(source: Store, plan: Mapping[str, Any], before: timedelta) -> TelemetryRead:
     import polars as pl
 
     start, end = parse_time(plan["start"]), parse_time(plan["end"])
-    since = start - WARM_UP if warm_up else start
+    since = start - before
     read_from = min(since, parse_time(plan["read_from"])) if "read_from" in plan else since
     read = source.read_telemetry(plan["host"], read_from, parse_time(plan.get("read_to", plan["end"])))
-    frame = read.telemetry.frame.filter(pl.col("ts") >= since, pl.col("ts") < end)
+    frame = read.telemetry.frame
+    if "read_from" in plan or "read_to" in plan:  # what is beyond was read for files that cannot be read
+        frame = frame.filter(pl.col("ts") >= since, pl.col("ts") < end)
     return replace(read, telemetry=replace(read.telemetry, frame=frame))
 
 

@@ -162,8 +162,14 @@ def physical_series(telemetry: Telemetry) -> Series:
     """
     frame = telemetry.frame
     boots = frame.partition_by(BOOT_COLUMN) if BOOT_COLUMN in frame.columns else [frame]
-    rates = pl.concat([_physical_frame(boot.sort("mono"), telemetry.channels) for boot in boots]).sort("ts")
+    parts = [_physical_frame(_in_order(boot, "mono"), telemetry.channels) for boot in boots]
+    rates = _in_order(pl.concat(parts), "ts")
     return Series(telemetry.host, rates, _physical_channels(telemetry), telemetry.facts)
+
+
+def _in_order(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return the rows sorted by a column; as they are where they are so already, for a sort copies them."""
+    return frame if frame[column].is_sorted() else frame.sort(column)
 
 
 def _physical_channels(telemetry: Telemetry) -> dict[str, Channel]:

@@ -24,7 +24,13 @@ HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 def test_a_killed_injector_is_undone(tmp_path: Path, number: signal.Signals) -> None:
     before = int(HUGE_PAGES.read_text())
     command = [sys.executable, "-c", INJECTOR, "huge-pages-reserved", str(tmp_path / "state")]
-    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL) as injector:
+    # What runs in the background of a shell ignores SIGINT, and so would all that it starts.
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as injector:
         until(lambda: int(HUGE_PAGES.read_text()) > before, "huge pages")
         with pytest.raises(UnavailableError, match="another fault"):
             inject("cpu-contention", duration_s=1, state_dir=tmp_path / "state")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.cli import main
 from reveal_core.errors import UsageError
+from reveal_core.incidents import iso
 from storage.store import Store
-from tasks.planning import classify_hosts, groups_of, hardware_class, parse_range, plan_hosts
+from tasks.planning import classify_hosts, groups_of, hardware_class, parse_range, plan_hosts, read_host
 
 
 def test_without_times_the_last_hour_of_each_host_is_planned(fitted_store) -> None:
@@ -76,3 +79,22 @@ def test_groups_hold_every_host_once_and_in_order(count: int, size: int) -> None
     groups = groups_of(plans, size)
     assert [plan for group in groups for plan in group] == plans
     assert all(1 <= len(group) <= size for group in groups)
+
+
+@pytest.mark.parametrize("period_s", [1, 5, 15, 60])
+def test_a_warm_up_holds_two_samples_however_coarse_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, period_s: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begin = datetime(2026, 11, 29, 20, tzinfo=UTC)
+    times = [begin + timedelta(seconds=period_s * number) for number in range(40)]
+    rows = "".join(f"{iso(time)},{number}\n" for number, time in enumerate(times))
+    Path("node.csv").write_text(f"time,meminfo.MemFree\n{rows}", encoding="utf-8")
+    assert main(["import", "csv", "node.csv", "--host", "node", "--store", "s"]) == 0
+    start = times[20]
+    plan = {"host": "node", "start": iso(start), "end": iso(times[30])}
+    found = read_host(Store("s"), plan, warm_up=True).telemetry.frame["ts"].to_list()
+    assert sum(time < start for time in found) >= 2
+    assert [time for time in found if time >= start] == times[20:30]
+    without = read_host(Store("s"), plan, warm_up=False).telemetry.frame["ts"].to_list()
+    assert without == times[20:30]
