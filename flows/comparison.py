@@ -35,6 +35,7 @@ def compare_detectors(
     grid: Mapping[str, Any],
     faults: Sequence[Mapping[str, Any]],
     seed: int,
+    most_hosts: int | None = None,
 ) -> dict[str, Any]:
     """Judge a grid of settings on the same telemetry, each as a run of its own in MLflow."""
     chosen = parse_grid(grid)
@@ -49,6 +50,8 @@ def compare_detectors(
         fit_start=fit_start,
         fit_end=fit_end,
         faults=known,
+        most_hosts=most_hosts,
+        seed=seed,
     )
     hosts = plan["hosts"]
     common = {"tracking_uri": tracking_uri}

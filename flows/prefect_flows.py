@@ -268,6 +268,7 @@ def compare_detectors(
     fit_end: str | None = None,
     faults: list[dict[str, Any]] | None = None,
     seed: int = 0,
+    most_hosts: int | None = None,
 ) -> dict[str, Any]:
     """Judge a grid of settings on the same telemetry, each as a run of its own in MLflow."""
     place, tracking = _places(store, tracking_uri)
@@ -283,6 +284,7 @@ def compare_detectors(
         grid=grid,
         faults=faults or [],
         seed=seed,
+        most_hosts=most_hosts,
     )
     create_markdown_artifact(
         note(document), key=COMPARISON_KEY, description=f"Best: {document['best_setting']}"

@@ -8,6 +8,7 @@ from typing import Any
 from reveal_core.errors import UsageError
 from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
+from tasks.history import sample_hosts
 from tasks.planning import classify_hosts, parse_range, plan_hosts
 
 LEARNED_SHARE = 0.5
@@ -25,6 +26,8 @@ def plan_comparison(
     fit_start: str | None,
     fit_end: str | None,
     faults: list[dict[str, Any]],
+    most_hosts: int | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Looking for telemetry to compare on.
 
@@ -37,6 +40,11 @@ def plan_comparison(
         first fault in it.
     faults
         Real faults that the telemetry holds, from `tasks.faultfiles`.
+    most_hosts
+        So many hosts at most of the largest hardware class, drawn with the seed. None: all hosts, which must
+        be of one class.
+    seed
+        Of the hosts that are drawn.
 
     Returns
     -------
@@ -47,12 +55,17 @@ def plan_comparison(
     Raises
     ------
     UsageError
-        If there is no telemetry, nothing is left to judge, or the hosts are of several hardware classes.
+        If there is no telemetry, nothing is left to judge, or all hosts are asked for and they are of several
+        hardware classes.
     UnavailableError
         If the store cannot be reached.
     """
+    if most_hosts is not None and most_hosts < 1:
+        raise UsageError(f"{most_hosts} hosts cannot be compared on: at least one is needed")
     fit_from, fit_to = parse_range(fit_start, fit_end)
     plans = classify_hosts(store, plans=plan_hosts(store, host=host, start=start, end=end))
+    if most_hosts is not None:
+        plans = _some_of_the_largest(plans, most_hosts, seed)
     classes = sorted({plan["hardware_class"] for plan in plans})
     if len(classes) > 1:
         raise UsageError(
@@ -85,3 +98,10 @@ def plan_comparison(
             }
         )
     return {"hardware_class": classes[0], "hosts": hosts}
+
+
+def _some_of_the_largest(plans: list[dict[str, Any]], most: int, seed: int) -> list[dict[str, Any]]:
+    """Return hosts of the class that has most of those whose class is known; the first by name of equals."""
+    classes = [plan["hardware_class"] for plan in plans if plan["hardware_class"]]
+    largest = max(sorted(set(classes)), key=classes.count, default="")
+    return sample_hosts([plan for plan in plans if plan["hardware_class"] == largest], seed, most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,8 @@ def watch_hosts(
         ``hardware_class``, ``model``, ``version``, ``start``, ``end``, ``profile`` and ``overrides`` (that
         the model was fitted with), ``hosts`` (of each ``host``, ``drifted``, ``why``, ``feature_share``,
         ``score_share``, ``score_ks``, ``windows`` and the ``features`` furthest from training; or
-        ``skipped``, why it could not be judged), ``host_share``, ``drifted``, ``why``, ``answered`` (a
+        ``skipped``, why it could not be judged; in a large fleet a sample of so many ``candidates``, another
+        one each hour), ``host_share``, ``drifted``, ``why``, ``answered`` (a
         challenger that was fitted because of drift and knows the new telemetry, ``""`` for none),
         ``run_id``, ``run_url``.
 
@@ -74,12 +75,15 @@ def watch_hosts(
     from reveal_core.evaluate.drift import DriftRules
     from reveal_core.evaluate.rules import with_settings
     from storage.store import Store
+    from tasks.history import sample_hosts
 
     bounds = with_settings(DriftRules(), rules, "method.drift")
     tracking, source, reference = Tracking(tracking_uri), Store(store), ModelRef(**model)
     fitted = load_model(tracking, reference, plugins or ())
     trained = load_reference(tracking, reference)
-    hosts, windows = _judge(source, fitted, trained, plans, bounds)
+    # Others each hour, so that in a large fleet every host has its turn.
+    some = sample_hosts(plans, int(parse_time(plans[0]["start"]).timestamp()) // 3600)
+    hosts, windows = _judge(source, fitted, trained, some, bounds)
     drifted = [host for host in hosts if host["drifted"]]
     judged = [host for host in hosts if not host["skipped"]]
     share = len(drifted) / len(judged)
@@ -93,6 +97,7 @@ def watch_hosts(
         "profile": str(fitted.profile["name"]),
         "overrides": {name: value for name, value in fitted.profile.items() if name != "name"},
         "hosts": hosts,
+        "candidates": len(plans),
         "host_share": share,
         "drifted": has_drifted,
         "why": _why(hosts, drifted, judged),
@@ -165,22 +170,23 @@ def _judge(
     source: Store,
     model: RevealModel,
     trained: Reference,
-    plans: list[dict[str, str]],
+    plans: Sequence[Mapping[str, str]],
     rules: DriftRules,
 ) -> tuple[list[dict[str, Any]], list[list[Windows]]]:
     """Judge each host; one that cannot be judged costs the others nothing."""
     from reveal_core.evaluate.drift import drift_of
     from reveal_core.profiles import profile_from
-    from tasks.history import healthy_windows
+    from tasks.history import MOST_WINDOWS, healthy_windows
 
     profile = profile_from(model.profile)
+    share = MOST_WINDOWS // len(plans)
     hosts: list[dict[str, Any]] = []
     seen: list[list[Windows]] = []
     failures = []
     for plan in plans:
         try:
             # As a fit would read them, incidents included: a host that stays in one has changed.
-            windows = healthy_windows(source, [plan], profile, seed=0, without_incidents=False)
+            windows, _ = healthy_windows(source, [plan], profile, seed=0, without_incidents=False, most=share)
             drift = drift_of(model, trained, windows, rules)
         except UsageError as error:
             failures.append(error)

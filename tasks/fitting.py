@@ -63,14 +63,15 @@ def fit_hosts(
     -------
     dict
         ``run_id``, ``model``, ``version``, ``alias``, ``features``, ``windows``, ``metrics``,
-        ``hardware_class``, ``hosts``, ``run_url``; ``gate``, the decision and every criterion, None where the
-        gate was not asked.
+        ``hardware_class``, ``run_url``; ``hosts`` that it learned from, drawn with the seed where there are
+        many, of so many ``candidates``; ``left_out``, ``host`` and ``reason`` of those that nothing can be
+        learned from; ``gate``, the decision and every criterion, None where the gate was not asked.
 
     Raises
     ------
     UsageError
-        If the profile or a setting is not known, the telemetry is too little to learn from, or another
-        version became the champion meanwhile.
+        If the profile or a setting is not known, the telemetry is too little to learn from, most hosts have
+        nothing healthy to show, or another version became the champion meanwhile.
     UnavailableError
         If the store or MLflow cannot be reached.
     """
@@ -79,7 +80,7 @@ def fit_hosts(
     from reveal_core.profiles import load_profile, profile_from
     from storage.store import Store
     from tasks.fit_runs import log_fit
-    from tasks.history import healthy_windows
+    from tasks.history import healthy_windows, sample_hosts
     from tasks.models import registered_name
 
     # By way of plain values: what came through a flow's parameters has lists for tuples.
@@ -89,10 +90,13 @@ def fit_hosts(
     # Asked before the work, not after it: a tracker that is down should not cost a fit.
     champion = _champion(tracking, registered_name(hardware_class)) if promote else None
     plans, judged = _divide(plans, champion, rules, gate_plans)
-    windows = healthy_windows(source, plans, settings, seed=seed, without_incidents=without_incidents)
+    some = sample_hosts(plans, seed)
+    windows, left_out = healthy_windows(
+        source, some, settings, seed=seed, without_incidents=without_incidents
+    )
     model, reference = _fit(windows, settings, seed)
     facts = model.facts()
-    hosts = [plan["host"] for plan in plans]
+    hosts = [plan["host"] for plan in some if plan["host"] not in left_out]
     logged = log_fit(
         tracking,
         model,
@@ -127,6 +131,8 @@ def fit_hosts(
         "profile": settings.name,
         "hardware_class": hardware_class,
         "hosts": hosts,
+        "candidates": len(plans),
+        "left_out": [{"host": host, "reason": reason} for host, reason in left_out.items()],
         "threshold_rule": facts["threshold_rule"],
         "provisional": facts["provisional"],
         "gate": found,

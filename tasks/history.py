@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,12 +25,22 @@ PIECE = timedelta(minutes=10)
 MOST_WINDOWS = 21_600
 """Six hours at a window a second, over all hosts of a class: what is learned from in a few hundred MiB."""
 
+MOST_HOSTS = 36
+"""Of a class with more some are drawn: as many as give a whole piece each."""
+
 Plan = Mapping[str, str]
+P = TypeVar("P")
 
 
 def healthy_windows(
-    source: Store, plans: list[dict[str, str]], profile: Profile, *, seed: int, without_incidents: bool
-) -> list[Windows]:
+    source: Store,
+    plans: Sequence[Plan],
+    profile: Profile,
+    *,
+    seed: int,
+    without_incidents: bool,
+    most: int = MOST_WINDOWS,
+) -> tuple[list[Windows], dict[str, str]]:
     """Return windows of hosts to learn from, piece by piece in order of time, host after host.
 
     Parameters
@@ -44,28 +54,49 @@ def healthy_windows(
     without_incidents
         Whether to leave out windows that lie in incidents of the store, but in those of a kind that a person
         called false.
+    most
+        About how many windows at most, over all hosts.
 
     Returns
     -------
-    list of Windows
-        Of a history of at most `MOST_WINDOWS` over all hosts everything. Of a longer one, days or weeks,
+    windows : list of Windows
+        Of a history of at most ``most`` windows over all hosts everything. Of a longer one, days or weeks,
         pieces of `PIECE` spread evenly over it, each at a random place of its stretch, so that every hour of
         the day has its share.
+    left_out : dict of str to str
+        Hosts that nothing can be learned from, and why: they have no telemetry in their range, or most of it
+        lies in incidents. There are as many others at least.
 
     Raises
     ------
     UsageError
-        If a host has no telemetry in its range, or most of it lies in incidents: then somebody has to say
-        which time was healthy.
+        If nothing can be learned from more than half of the hosts: then somebody has to say which time was
+        healthy.
     UnavailableError
         If the store cannot be reached.
     """
-    most = max(1, MOST_WINDOWS // len(plans))
+    share = max(1, most // len(plans))
     found: list[Windows] = []
+    left_out: dict[str, str] = {}
+    failures: list[UsageError] = []
     for number, plan in enumerate(plans):
         rng = np.random.default_rng((seed, number))
-        found += _of_host(source, plan, profile, most, rng, without_incidents)
-    return found
+        try:
+            found += list(_of_host(source, plan, profile, share, rng, without_incidents))
+        except UsageError as error:
+            failures.append(error)
+            left_out[plan["host"]] = str(error)
+    if 2 * len(failures) > len(plans):
+        raise failures[0]
+    return found, left_out
+
+
+def sample_hosts(plans: Sequence[P], seed: int, most: int = MOST_HOSTS) -> list[P]:
+    """Return the hosts to look at for their class: all, or ``most`` drawn with the seed, in order."""
+    if len(plans) <= most:
+        return list(plans)
+    chosen = np.random.default_rng(seed).choice(len(plans), most, replace=False)
+    return [plans[place] for place in sorted(chosen.tolist())]
 
 
 def _of_host(

@@ -49,6 +49,16 @@ def compare(
             help="Real faults that the telemetry holds, JSON; reveal demo writes such a file.",
         ),
     ] = None,
+    most_hosts: Annotated[
+        int | None,
+        typer.Option(
+            "--most-hosts",
+            min=1,
+            metavar="N",
+            help="So many hosts of the largest hardware class.",
+            show_default="all, which must be of one class",
+        ),
+    ] = None,
     seed: options.Seed = None,
     flow: options.Flow = None,
     json: options.Json = False,
@@ -80,6 +90,7 @@ def compare(
         grid=content,
         faults=known,
         seed=settings.method.seed if seed is None else seed,
+        most_hosts=most_hosts,
     )
     emit(document, as_json=json, text=lambda console: _show(console, document))
 

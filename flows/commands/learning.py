@@ -13,6 +13,9 @@ from flows.dispatch import run_pipeline
 from flows.output import emit, progress
 from flows.settings import load_settings, mlflow_uri
 
+_NAMED = 8
+"""Hosts of a model that are named; of more their number is told."""
+
 
 def features(
     store: options.Store = None,
@@ -120,9 +123,11 @@ def _show_models(console: Console, models: list[dict[str, Any]]) -> None:
     for model in models:
         console.print(
             f"{model['model']} version {model['version']} ({model['alias']}): "
-            f"{model['windows']} windows of {', '.join(model['hosts'])}, {model['features']} features, "
+            f"{model['windows']} windows of {_hosts(model)}, {model['features']} features, "
             f"threshold {model['threshold_rule']}"
         )
+        for one in model["left_out"]:
+            console.print(f"  Left out: {one['reason']}", markup=False)
         if model["provisional"]:
             console.print(
                 "  Less than a day of history: the threshold is provisional, no alarm rate can be promised."
@@ -130,6 +135,13 @@ def _show_models(console: Console, models: list[dict[str, Any]]) -> None:
         if model["gate"] is not None:
             show_gate(console, model["gate"])
         console.print(f"  MLflow run {model['run_url'] or model['run_id']}")
+
+
+def _hosts(model: dict[str, Any]) -> str:
+    """Return the hosts that a model learned from, by name where they are few."""
+    hosts, candidates = model["hosts"], model["candidates"]
+    named = ", ".join(hosts) if len(hosts) <= _NAMED else f"{len(hosts)} hosts"
+    return named if candidates == len(hosts) else f"{named} of {candidates}"
 
 
 def show_gate(console: Console, gate: dict[str, Any]) -> None:

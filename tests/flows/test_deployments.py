@@ -14,13 +14,14 @@ import typer
 import yaml
 
 from flows.cli import app
+from tasks.grids import parse_grid
 
 FOLDER = Path(__file__).parents[2] / "deployments"
 
 
 def test_every_deployment_names_a_flow_and_parameters_that_it_takes() -> None:
     declared = yaml.safe_load((FOLDER / "prefect.yaml").read_text())["deployments"]
-    assert len(declared) == 8
+    assert len(declared) == 9
     for deployment in declared:
         module, _, name = deployment["entrypoint"].rpartition(".")
         flow = getattr(importlib.import_module(module), name)
@@ -29,6 +30,12 @@ def test_every_deployment_names_a_flow_and_parameters_that_it_takes() -> None:
         required = {key for key, value in taken.items() if value.default is inspect.Parameter.empty}
         # What runs by itself must not wait for somebody to fill in a parameter.
         assert not deployment.get("schedules") or required <= set(deployment["parameters"])
+
+
+def test_the_weekly_grid_is_a_grid() -> None:
+    declared = yaml.safe_load((FOLDER / "prefect.yaml").read_text())["deployments"]
+    (weekly,) = [one for one in declared if one["name"] == "weekly"]
+    assert parse_grid(weekly["parameters"]["grid"]).settings[0].name == "default"
 
 
 def commands_of(text: str) -> list[str]:

@@ -157,12 +157,14 @@ def test_all_deployments_can_be_deployed(servers: Servers, tmp_path: Path) -> No
         "watch-drift/fleet",
         "maintain-store/hourly",
         "compare-detectors/on-demand",
+        "compare-detectors/weekly",
         "investigate-incident/on-demand",
         "collect-telemetry/this-host",
     }
     scheduled = [d for d in servers.ask("deployments/filter") if d["schedules"]]
     schedules = {flows[d["flow_id"]]: d["schedules"][0]["schedule"] for d in scheduled}
-    assert set(schedules) == {"score-fleet", "watch-drift", "fit-detectors", "maintain-store"}
+    every = {"score-fleet", "watch-drift", "fit-detectors", "maintain-store", "compare-detectors"}
+    assert set(schedules) == every
     assert schedules["score-fleet"]["interval"] == 300.0
     assert schedules["watch-drift"]["interval"] == 3600.0
     assert (schedules["fit-detectors"]["cron"], schedules["fit-detectors"]["timezone"]) == (

@@ -160,6 +160,19 @@ def test_hosts_of_several_hardware_classes_are_not_compared_together(tmp_path: P
         plan(tmp_path)
 
 
+def test_some_hosts_of_the_largest_class_can_be_asked_for(tmp_path: Path, make_store) -> None:
+    make_store(tmp_path, hosts=("node-1", "node-3", "node-4"), seconds=20.0)
+    cpu = {"model": "Other CPU", "logical": 64, "cores": 64, "sockets": 1}
+    make_store(tmp_path, hosts=("node-2",), seconds=20.0, facts={"cpu": cpu})
+    everyone = [one["host"] for one in plan(tmp_path, most_hosts=5)["hosts"]]
+    assert everyone == ["node-1", "node-3", "node-4"]
+    some = [one["host"] for one in plan(tmp_path, most_hosts=2, seed=1)["hosts"]]
+    assert len(some) == 2
+    assert set(some) < set(everyone)
+    with pytest.raises(UsageError, match="at least one"):
+        plan(tmp_path, most_hosts=0)
+
+
 def test_a_comparison_that_fails_is_marked_so(
     store: Path, fitted_store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

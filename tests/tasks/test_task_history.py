@@ -17,7 +17,7 @@ from reveal_core.incidents import Incident, iso
 from reveal_core.profiles import load_profile
 from storage.store import Store
 from tasks import history
-from tasks.history import PIECE, healthy_windows, pieces
+from tasks.history import MOST_HOSTS, PIECE, healthy_windows, pieces, sample_hosts
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 PROFILE = load_profile("default")
@@ -58,9 +58,9 @@ def test_a_short_history_is_taken_whole_although_it_is_read_in_pieces(
     tmp_path: Path, make_store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(str(make_store(tmp_path, bursts=())))
-    whole = healthy_windows(store, [plan(0, 180)], PROFILE, seed=0, without_incidents=False)
+    whole, _ = healthy_windows(store, [plan(0, 180)], PROFILE, seed=0, without_incidents=False)
     monkeypatch.setattr(history, "PIECE", timedelta(seconds=60))
-    cut = healthy_windows(store, [plan(0, 180)], PROFILE, seed=0, without_incidents=False)
+    cut, _ = healthy_windows(store, [plan(0, 180)], PROFILE, seed=0, without_incidents=False)
     assert (len(whole), len(cut)) == (1, 3)
     # A window that lies across two pieces is in none.
     assert set(starts(whole)) - set(starts(cut)) == {
@@ -73,9 +73,9 @@ def test_a_short_history_is_taken_whole_although_it_is_read_in_pieces(
 def test_several_hosts_share_the_bound(tmp_path: Path, make_store, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(str(make_store(tmp_path, hosts=("node-1", "node-2"), bursts=())))
     monkeypatch.setattr(history, "PIECE", timedelta(seconds=20))
-    monkeypatch.setattr(history, "MOST_WINDOWS", 80)
     plans = [plan(0, 180), plan(0, 180, "node-2")]
-    found = healthy_windows(store, plans, PROFILE, seed=0, without_incidents=False)
+    found, left_out = healthy_windows(store, plans, PROFILE, seed=0, without_incidents=False, most=80)
+    assert not left_out
     assert [windows.host for windows in found] == ["node-1"] * 2 + ["node-2"] * 2
     assert len(starts(found)) <= 80
 
@@ -88,7 +88,8 @@ def incident(begin_s: float, end_s: float) -> Incident:
 def test_incidents_are_left_out_and_a_history_of_little_else_is_refused(tmp_path: Path, make_store) -> None:
     store = Store(str(make_store(tmp_path)))
     store.put_incident(incident(119, 129))
-    kept = starts(healthy_windows(store, [plan(0, 180)], PROFILE, seed=0, without_incidents=True))
+    found, _ = healthy_windows(store, [plan(0, 180)], PROFILE, seed=0, without_incidents=True)
+    kept = starts(found)
     assert not [s for s in kept if 117 <= (s - SYNTHETIC_START).total_seconds() < 129]
     assert len(kept) == 178 - 12
     store.put_incident(incident(10, 110))
@@ -101,7 +102,34 @@ def test_a_host_that_was_off_for_a_while_gives_what_there_is(
 ) -> None:
     store = Store(str(make_store(tmp_path, bursts=())))
     monkeypatch.setattr(history, "PIECE", timedelta(seconds=90))
-    found = healthy_windows(store, [plan(0, 900)], PROFILE, seed=0, without_incidents=False)
+    found, _ = healthy_windows(store, [plan(0, 900)], PROFILE, seed=0, without_incidents=False)
     assert len(found) == 2
     with pytest.raises(NoTelemetryError, match="has no telemetry of host 'node-1'"):
         healthy_windows(store, [plan(1000, 1900)], PROFILE, seed=0, without_incidents=False)
+
+
+def test_a_host_without_healthy_time_costs_the_others_nothing(tmp_path: Path, make_store) -> None:
+    store = Store(str(make_store(tmp_path, hosts=("node-1", "node-2", "node-3"), bursts=())))
+    store.put_incident(incident(10, 170))
+    plans = [plan(0, 180), plan(0, 180, "node-2"), plan(1000, 1900, "node-3")]
+    found, left_out = healthy_windows(store, plans[:2], PROFILE, seed=0, without_incidents=True)
+    assert {windows.host for windows in found} == {"node-2"}
+    assert list(left_out) == ["node-1"]
+    assert "lie in incidents" in left_out["node-1"]
+    with pytest.raises(UsageError, match=r"node-1 .* lie in incidents"):  # two of three
+        healthy_windows(store, plans, PROFILE, seed=0, without_incidents=True)
+
+
+@given(st.integers(1, 3000), st.integers(0, 5))
+def test_of_many_hosts_some_are_drawn_in_order(count: int, seed: int) -> None:
+    plans = [{"host": f"node-{number:04}"} for number in range(count)]
+    some = sample_hosts(plans, seed)
+    assert len(some) == min(count, MOST_HOSTS)
+    names = [one["host"] for one in some]
+    assert names == sorted(set(names))
+    assert some == sample_hosts(plans, seed)
+
+
+def test_every_host_has_its_turn() -> None:
+    plans = [{"host": f"node-{number}"} for number in range(100)]
+    assert len({one["host"] for seed in range(24) for one in sample_hosts(plans, seed)}) == 100
