@@ -8,11 +8,14 @@ BIN := .venv/bin
 	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --compile-bytecode --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-.PHONY: env demo test test-all lint clean
+.PHONY: env demo site test test-all lint clean
 env: .venv/.ready
 
 demo: env
 	$(BIN)/reveal demo
+
+site: env
+	$(BIN)/reveal site
 
 test: env
 	$(BIN)/python -m pytest

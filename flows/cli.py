@@ -37,6 +37,7 @@ from flows.commands import (
     reproducing,
     scoring,
     silences,
+    site,
 )
 from flows.environment import prepare_environment
 from reveal_core.errors import RevealError
@@ -97,6 +98,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("reproduce", reproducing.reproduce, "reveal reproduce --markdown docs/reproduction.md"),
     ("demo", demo.demo, "reveal demo --full"),
     ("deploy", deploying.deploy_command, "reveal deploy --pool reveal"),
+    ("site", site.site_command, "reveal site --dir ./site"),
 )
 
 lab_app = typer.Typer(

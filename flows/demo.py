@@ -188,7 +188,7 @@ class Demo:
                 self.view.wait(STEP_S, "Starting Prefect and MLflow", self.check)
             ready.result()
         if server is not None:
-            self.wait_for(lambda: answers(api) or None, "the embedded Prefect server", server)
+            self.wait_for(lambda: answers(f"{api}/health") or None, "the embedded Prefect server", server)
             self.stack.callback(importlib.import_module("flows.prefect_flows").drain)
         self.view.tell("Prefect and MLflow are up")
 

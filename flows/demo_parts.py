@@ -123,10 +123,10 @@ def start_prefect(folder: Path) -> tuple[Companion, str]:
     return server, f"http://127.0.0.1:{port}/api"
 
 
-def answers(api: str) -> bool:
-    """Tell whether a Prefect API answers."""
+def answers(address: str) -> bool:
+    """Tell whether a server answers with what is asked for."""
     try:
-        urllib.request.urlopen(f"{api}/health", timeout=2.0).close()
+        urllib.request.urlopen(address, timeout=2.0).close()
     except OSError:
         return False
     return True

@@ -282,7 +282,7 @@ def prefect_server(folder: Path) -> Iterator[None]:
         server, api = start_prefect(folder)
         try:
             until = time.monotonic() + SERVER_S
-            while not answers(api):
+            while not answers(f"{api}/health"):
                 server.check()
                 if time.monotonic() > until:
                     raise UnavailableError(f"the Prefect server at {api} does not answer")

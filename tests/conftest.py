@@ -108,7 +108,7 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server, api = start_prefect(folder)
         try:
             until = time.monotonic() + 120
-            while not answers(api):
+            while not answers(f"{api}/health"):
                 server.check()
                 assert time.monotonic() < until
                 time.sleep(0.2)

@@ -14,7 +14,7 @@ from flows.cli import app, main
 from reveal_core.errors import UnavailableError
 
 COMMANDS = ["doctor", "channels", "collect", "features", "fit", "score", "investigate", "demo", "evaluate"]
-COMMANDS += ["import", "compare", "deploy", "reproduce", "maintain"]
+COMMANDS += ["import", "compare", "deploy", "site", "reproduce", "maintain"]
 LAB_COMMANDS = ["list", "workload", "inject", "clean", "campaign", "replay", "fleet"]
 MODELS_COMMANDS = ["list", "show", "history", "promote", "rollback", "drift"]
 GROUPS = {
