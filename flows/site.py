@@ -152,7 +152,6 @@ class Site:
             endpoint_url=address,
             key=_ACCESS["AWS_ACCESS_KEY_ID"],
             secret=_ACCESS["AWS_SECRET_ACCESS_KEY"],
-            client_kwargs={"region_name": _ACCESS["AWS_DEFAULT_REGION"]},
             skip_instance_cache=True,
         ).mkdir(BUCKET)
         self.addresses |= {

@@ -51,7 +51,7 @@ class Running:
                 found = look()
             except OSError:
                 found = None
-            if found is not None and found is not False:
+            if found:
                 return found
             assert time.monotonic() < end, f"{what} did not come: {self.log.read_text()}"
             time.sleep(0.5)

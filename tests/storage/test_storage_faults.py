@@ -76,15 +76,13 @@ def test_a_slow_server_is_waited_for(remote: Store, faulty: FaultyServer) -> Non
         (EXPIRED, "[Ee]xpired"),
     ],
 )
-@pytest.mark.parametrize("action", ["hosts", "read", "write", "check"])
+@pytest.mark.parametrize("action", ["read", "write"])
 def test_what_fails_for_good_is_told_in_one_line_and_costs_nothing(
     remote: Store, faulty: FaultyServer, fault: Reset | Answer, said: str, action: str
 ) -> None:
     actions: dict[str, Callable[[], object]] = {
-        "hosts": remote.hosts,
         "read": lambda: rows(remote),
         "write": lambda: remote.put_segment(segment(host="node-2")),
-        "check": lambda: remote.check(write=True),
     }
     faulty.fault = always(fault)
     with pytest.raises(UnavailableError, match=said) as caught:
