@@ -148,12 +148,14 @@ class Site:
         command = self._python("moto.server", "-H", "127.0.0.1", "-p", str(port))
         self._start(stack, command, "objects", again=False)
         self._answers("the object store", f"{address}/moto-api/")
-        S3FileSystem(
-            endpoint_url=address,
-            key=_ACCESS["AWS_ACCESS_KEY_ID"],
-            secret=_ACCESS["AWS_SECRET_ACCESS_KEY"],
-            skip_instance_cache=True,
-        ).mkdir(BUCKET)
+        access = {"key": _ACCESS["AWS_ACCESS_KEY_ID"], "secret": _ACCESS["AWS_SECRET_ACCESS_KEY"]}
+        files = S3FileSystem(endpoint_url=address, **access, skip_instance_cache=True)
+        files.mkdir(BUCKET)
+        # Reports are pages: whoever has the address may read them, as the compose file has it, too.
+        pages = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject"}
+        pages["Resource"] = f"arn:aws:s3:::{BUCKET}/site/reports/*"
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [pages]})
+        files.call_s3("put_bucket_policy", Bucket=BUCKET, Policy=policy)
         self.addresses |= {
             "objects": address,
             "store": f"s3://{BUCKET}/site",

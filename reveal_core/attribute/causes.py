@@ -56,6 +56,9 @@ class Term:
         furthest in its direction speaks.
     weight
         How much the term counts beside the others.
+    gain
+        Times that its signals count: more than 1 where a move that is not worth an alarm is telling all the
+        same, once something else has raised one.
     required
         Without it the cause is not named.
     parts, statistic
@@ -71,6 +74,7 @@ class Term:
     up: tuple[Text, ...] = ()
     down: tuple[Text, ...] = ()
     weight: Annotated[float, Field(gt=0)] = 1.0
+    gain: Annotated[float, Field(gt=0)] = 1.0
     required: bool = False
     parts: tuple[Part, ...] = ()
     statistic: Statistic = ""

@@ -16,6 +16,10 @@ _HALF = 3.0
 """Excess at which a term counts half: three standard units beyond everything seen while healthy."""
 
 
+_LEAST = 0.1
+"""Excess below which a signal says nothing: a trace of what a channel did at another time, or of rounding."""
+
+
 @dataclass(frozen=True)
 class Signal:
     """A feature that left its healthy band, or the code that a state took: what a term is matched with.
@@ -89,7 +93,9 @@ def speaking(term: Term, signals: Signals) -> Signal | None:
     for sign, patterns in ((1.0, term.up), (-1.0, term.down)):
         for pattern in patterns:
             for signal in signals.of(pattern):
-                if sign * signal.excess <= 0.0 or (term.parts and signal.part not in term.parts):
+                if sign * signal.excess * term.gain < _LEAST or (
+                    term.parts and signal.part not in term.parts
+                ):
                     continue
                 if term.statistic and signal.statistic != term.statistic:
                     continue
@@ -98,11 +104,12 @@ def speaking(term: Term, signals: Signals) -> Signal | None:
     return best
 
 
-def strength(signal: Signal | None) -> float:
+def strength(signal: Signal | None, gain: float = 1.0) -> float:
     """Return how clearly a signal moved, 0 to 1, saturating; a code is there or it is not."""
     if signal is None:
         return 0.0
-    return 1.0 if signal.code is not None else abs(signal.excess) / (abs(signal.excess) + _HALF)
+    moved = gain * abs(signal.excess)
+    return 1.0 if signal.code is not None else moved / (moved + _HALF)
 
 
 def speaks_for(cause: Cause, metric: str, direction: str) -> bool:
@@ -141,7 +148,7 @@ def match(cause: Cause, signals: Signals, word: Callable[[Term, Signal], str]) -
             return None
         if signal is None and not signals.has(term):
             continue
-        moved = strength(signal)
+        moved = strength(signal, term.gain)
         total += term.weight
         support += term.weight * moved
         if term.required:
@@ -153,7 +160,7 @@ def match(cause: Cause, signals: Signals, word: Callable[[Term, Signal], str]) -
     for term in cause.against:
         signal = speaking(term, signals)
         if signal is not None:
-            contradiction += term.weight * strength(signal)
+            contradiction += term.weight * strength(signal, term.gain)
             against.append(word(term, signal))
     confidence = min(max(0.0, (support * weakest**0.5 - contradiction) / total), cause.at_most)
     if confidence < LEAST_CONFIDENCE:

@@ -271,13 +271,21 @@ def statistic_of(statistic: str, times: State, sums: State, centre: Array) -> Ar
     return result
 
 
+_ROUNDING = 1e-14
+"""What is left of equal values that are taken from each other, as a share of them: rounding, some
+fifty times float64's."""
+
+
 def _level(n: Array, _times: State, sums: State, centre: Array) -> Array:
-    return np.asarray(sums["s"] / n + centre)
+    level = sums["s"] / n + centre
+    return np.asarray(np.where(np.abs(level) > _ROUNDING * np.abs(centre), level, 0.0))
 
 
 def _spread(n: Array, _times: State, sums: State, _centre: Array) -> Array:
     mean = sums["s"] / n
-    return np.sqrt(np.maximum(sums["q"] / n - mean * mean, 0.0))
+    squares = sums["q"] / n
+    variance = squares - mean * mean
+    return np.sqrt(np.where(variance > _ROUNDING * squares, variance, 0.0))
 
 
 def _trend(n: Array, times: State, sums: State, _centre: Array) -> Array:

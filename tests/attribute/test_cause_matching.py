@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from reveal_core.attribute.causes import load_causes
+from reveal_core.attribute.causes import Term, load_causes
 from reveal_core.attribute.explain import blend
 from reveal_core.attribute.matching import (
     LEAST_CONFIDENCE,
@@ -89,7 +89,8 @@ def test_an_unknown_pattern_has_no_cause():
 def test_what_hardly_moved_names_nothing():
     """A required signal just beyond its band is far too little to blame anything."""
     for cause in CAUSES.values():
-        assert ranked(moved(cause.terms, excess=0.3)) == (), cause.id
+        closest = max(term.gain for term in cause.terms)
+        assert ranked(moved(cause.terms, excess=0.3 / closest)) == (), cause.id
 
 
 def test_a_little_is_no_confidence():
@@ -191,6 +192,7 @@ def test_strength_grows_with_the_excess_and_stays_below_1():
     assert values[0] == 0.0
     assert values[-1] <= 1.0
     assert strength(None) == 0.0
+    assert strength(signal("x", 1.0), 10.0) == strength(signal("x", 10.0))
     assert strength(Signal("gpu.xid_last", "value", "level", 0.0, -1, 79)) == 1.0
 
 
@@ -225,3 +227,12 @@ def test_one_metric_alone_never_names_another_subsystem():
                     (SubsystemShare(metric.subsystem, 1.0),), found[0].subsystem, found[0].confidence
                 )
                 assert shares[0].name == metric.subsystem, (name, excess, found[0].id)
+
+
+def test_a_trace_of_a_signal_says_nothing_unless_its_term_listens_closely():
+    term = Term("one core took it all", up=("irq.total",))
+    close = Term("one core took it all", up=("irq.total",), gain=16.0)
+    trace = Signals([signal("irq.total", 0.05)])
+    assert speaking(term, trace) is None
+    assert speaking(close, trace) is not None
+    assert speaking(close, Signals([signal("irq.total", 1e-9)])) is None

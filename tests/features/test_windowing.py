@@ -64,6 +64,17 @@ def test_statistics_are_those_of_the_samples_in_the_window(values, statistic, gr
             assert got == pytest.approx(expected, rel=1e-5, abs=1e-3 if statistic != "trend" else 1.0)
 
 
+@given(st.floats(1.0, 1e12), st.floats(-1e3, 1e3))
+def test_a_burst_at_another_time_leaves_no_trace_in_windows_that_stand_still(burst, value):
+    values = [value] * 200 + [burst] * 50 + [value] * 50
+    result = channel_windows(series({"x": values}), statistics=["spread", "level"])
+    still = result.start_ns / 1e9 < START.timestamp() + 16.0
+    assert not result.values["spread"][0, still].any()
+    assert result.values["level"][0, still] == pytest.approx(value, rel=1e-9, abs=1e-13 * burst)
+    if value == 0.0:
+        assert not result.values["level"][0, still].any()
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(
