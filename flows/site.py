@@ -143,6 +143,8 @@ class Site:
         """Start the object store and make its bucket; return where MLflow keeps artifacts."""
         from s3fs import S3FileSystem
 
+        # What an earlier site's MLflow knows of was in an object store that forgot it in the end.
+        (self.folder / "mlflow.db").unlink(missing_ok=True)
         address = f"http://127.0.0.1:{port}"
         self.environment |= {**_ACCESS, "AWS_ENDPOINT_URL": address, "MLFLOW_S3_ENDPOINT_URL": address}
         command = self._python("moto.server", "-H", "127.0.0.1", "-p", str(port))

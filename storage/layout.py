@@ -27,6 +27,7 @@ JOBS = "jobs"
 OPEN_JOBS = f"{JOBS}/open.json"
 STRAGGLERS = f"{JOBS}/stragglers.json"
 WORK = "work"
+REQUESTS = "requests"
 ALERTS_STATE = "alerts/state.json"
 QUARANTINE = "quarantine"
 REPORTS_INDEX = f"{REPORTS}/index.html"
@@ -300,6 +301,11 @@ def silence_key(silence_id: str) -> str:
 def imports_key(host: str) -> str:
     """Return the key of what was imported of a host from servers."""
     return f"{IMPORTS}/host={quote_name(host)}.json"
+
+
+def request_key(host: str) -> str:
+    """Return the key of what a host's agent is asked to do."""
+    return f"{REQUESTS}/host={quote_name(host)}.json"
 
 
 def jobs_key(day: date) -> str:

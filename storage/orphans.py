@@ -22,6 +22,7 @@ from storage.layout import (
     REPORTS,
     REPORTS_INDEX,
     REPORTS_LATEST,
+    REQUESTS,
     SCORES,
     SILENCES,
     TELEMETRY,
@@ -33,6 +34,7 @@ from storage.reports import StoredReport, mend_latest, rebuild_index
 AREAS = (
     TELEMETRY,
     WORK,
+    REQUESTS,
     SCORES,
     INCIDENTS,
     JOBS,

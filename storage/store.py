@@ -135,6 +135,22 @@ class Store:
 
         return read_telemetry(self.backend, host, start, end, columns)
 
+    def ask_dense(self, host: str, until: datetime) -> str:
+        """Ask a host's agent to sample as densely as it can until then; return the key.
+
+        An agent whose interval follows the host (`reveal_core.collect.adaptive`) does so after its next
+        segment; others cannot.
+        """
+        from storage.requests import ask_dense
+
+        return ask_dense(self.backend, host, until)
+
+    def dense_until(self, host: str) -> datetime | None:
+        """Return until when a host was asked to sample densely; None if it never was."""
+        from storage.requests import dense_until
+
+        return dense_until(self.backend, host)
+
     def arrivals(
         self, pattern: str, since: datetime, until: datetime, watermarks: Mapping[str, Watermark]
     ) -> dict[str, list[Arrival]]:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -178,8 +179,9 @@ def collect(
     sink = open_sink(
         store, spool=spool, spool_bytes=spool_bytes, may_wait=duration_s is None, on_stored=on_stored
     )
+    label = host or default_host()
     stats = run_collector(
-        host=host or default_host(),
+        host=label,
         interval_s=interval_s,
         duration_s=duration_s,
         root=Path(root),
@@ -187,6 +189,7 @@ def collect(
         on_segment=sink.put,
         stop=stop or threading.Event(),
         watch=None if watch is None else lambda collector: watch(collector, sink),
+        asked=lambda: asked_dense_s(sink.store, label),
     )
     spooled = sink.finish(FLUSH_S)
     return {
@@ -204,6 +207,17 @@ def collect(
         "spooled": spooled,
         "given_up": stats.given_up_segments + (sink.spool.given_up if sink.spool is not None else 0),
     }
+
+
+def asked_dense_s(store: Store, host: str) -> float:
+    """Return for how many seconds a host is asked to sample densely; 0 where nobody asks or can be heard."""
+    try:
+        until = store.dense_until(host)
+    except UnavailableError as error:
+        # Sampling goes on as it is; that the store is away, or closed to readers, is told where it matters.
+        log.debug("%s", error)
+        return 0.0
+    return max(0.0, (until - datetime.now(UTC)).total_seconds()) if until is not None else 0.0
 
 
 def collect_apart(

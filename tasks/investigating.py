@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
+from reveal_core.incidents import iso
 from reveal_core.timespec import parse_time
 from tasks.planning import read_host
 from tasks.publishing import analysed_input, model_info, put_report
 from tasks.scoring import save_analysis
 
+if TYPE_CHECKING:
+    from storage.store import Store
+
+RECENT, DENSE = timedelta(minutes=10), timedelta(minutes=10)
+"""What ended longer ago is over, and asking its host for more detail would not show it; so long it is asked
+for."""
 TRANSDUCTIVE = (
     "No baseline was given, so the model learned from the range that it then judged: "
     "it shows what differs within the range, and misses what was wrong throughout."
@@ -68,7 +76,12 @@ def investigate_host(
     result = save_analysis(target, f"investigate@{report_id}", analysis, read)
     host = analysed_input(analysis, read, start=start, end=end)
     learned = f"{baseline['start']} to {baseline['end']}" if baseline else "the range itself"
-    notes = [*result["notes"], f"Fitted for this investigation on {learned}; the model was not registered."]
+    asked = ask_denser(target, plan["host"], end, read.telemetry.facts)
+    notes = [
+        *asked,
+        *result["notes"],
+        f"Fitted for this investigation on {learned}; the model was not registered.",
+    ]
     return put_report(
         target,
         report_id=report_id,
@@ -80,3 +93,19 @@ def investigate_host(
         quarantined=list({item["key"]: item for item in result["quarantined"]}.values()),
         command=command,
     )
+
+
+def ask_denser(target: Store, host: str, end: datetime, facts: Mapping[str, Any]) -> list[str]:
+    """Ask a host that samples sparsely while it is calm for dense samples, if what is looked at is recent.
+
+    Returns
+    -------
+    list of str
+        A note that says so; empty where nothing was asked for.
+    """
+    now = datetime.now(UTC)
+    if facts.get("interval") != "adaptive" or now - end > RECENT:
+        return []
+    until = now + DENSE
+    target.ask_dense(host, until)
+    return [f"{host} was asked to sample densely until {iso(until)}: what comes shows more detail."]

@@ -80,7 +80,12 @@ class AdaptivePace:
         self.signals = [Signal(metrics, floor) for metrics, floor in SIGNALS.values()]
         self.moved_ns = 0
         self.last_ns = 0
+        self.asked_ns = 0
         self.stride = 1
+
+    def hold(self, seconds: float) -> None:
+        """Stay dense for so long from the last look on, whatever the host does; may come from any thread."""
+        self.asked_ns = self.last_ns + round(seconds * 1e9)
 
     def due(self, now_ns: int) -> bool:
         """Return whether it is time for a look, at a time since boot.
@@ -98,7 +103,8 @@ class AdaptivePace:
         moved = [signal.moves(total, seconds) for signal, total in zip(self.signals, totals, strict=True)]
         if any(moved) or not self.moved_ns:
             self.moved_ns = now_ns
-        self.stride = 1 if now_ns - self.moved_ns < CALM_AFTER_S * 1e9 else self.calm_stride
+        lively = now_ns - self.moved_ns < CALM_AFTER_S * 1e9
+        self.stride = 1 if lively or now_ns < self.asked_ns else self.calm_stride
 
     def _total(self, signal: Signal, columns: Sequence[Columns]) -> int:
         """Return a signal's sum; where its counters lie is worked out anew when their number changes."""

@@ -100,6 +100,7 @@ def run_collector(
     sources: tuple[str, ...] | None = None,
     clock: Clock | None = None,
     watch: Callable[[Collector], None] | None = None,
+    asked: Callable[[], float] | None = None,
 ) -> CollectStats:
     """Sample a host until the duration is over or the event is set.
 
@@ -130,6 +131,9 @@ def run_collector(
         For tests.
     watch
         Called once with the collector before the first tick, by whoever wants to tell of its health.
+    asked
+        With an interval that adapts: called after each segment, in the thread that hands it on; returns for
+        how many seconds somebody wants dense samples whatever the host does.
 
     Raises
     ------
@@ -162,7 +166,13 @@ def run_collector(
     # five: a tick makes dozens of calls that let go of the interpreter, and would wait after each.
     switch_before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
-    delivery = Delivery(on_segment)
+
+    def hand_on(segment: Segment) -> None:
+        on_segment(segment)
+        if pace and asked:
+            pace.hold(asked())
+
+    delivery = Delivery(hand_on)
     made = sequence = 0
     stride = (lambda: pace.stride) if pace else (lambda: 1)
     try:

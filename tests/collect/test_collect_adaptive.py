@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import polars as pl
+import pytest
 from collect_parts import HOST_TREE, FakeClock, copy_tree, write
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +97,44 @@ def test_it_is_sparse_while_calm_dense_within_a_second_of_a_move_and_sparse_agai
     # Whatever the pace, the sparse grid is whole: what was sampled densely can be thinned to it.
     ticks = {round(s * 10) for s in seconds}
     assert set(range(0, 800, CALM_STRIDE)) <= ticks
+
+
+def test_a_calm_host_that_is_asked_to_is_sampled_densely_for_so_long() -> None:
+    pace = AdaptivePace()
+    strides = {}
+    for second in range(1, 80):
+        pace.look([], second * 10**9)
+        strides[second] = pace.stride
+        if second == 40:
+            pace.hold(20.0)
+    assert {strides[second] for second in range(17, 41)} == {CALM_STRIDE}
+    assert {strides[second] for second in range(41, 60)} == {1}
+    assert {strides[second] for second in range(60, 80)} == {CALM_STRIDE}
+
+
+@pytest.mark.parametrize("interval_s", [None, 0.1])
+def test_who_adapts_is_asked_after_each_segment(tmp_path: Path, interval_s: float | None) -> None:
+    segments: list[Segment] = []
+    calls: list[int] = []
+
+    def asked() -> float:
+        calls.append(len(segments))
+        return 0.0
+
+    run_collector(
+        host="node-1",
+        interval_s=interval_s,
+        duration_s=60.0,
+        root=(root := copy_tree(tmp_path)),
+        segment_s=20.0,
+        on_segment=segments.append,
+        stop=threading.Event(),
+        sources=("stat",),
+        clock=Host(root),
+        asked=asked,
+    )
+    assert len(segments) == 3
+    assert calls == ([1, 2, 3] if interval_s is None else [])
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=2, max_size=30), st.floats(0.05, 2.0))

@@ -78,6 +78,7 @@ for line in sys.stdin:
 """Starts a collector for each line that names its store and where it is to tell what it has stored."""
 
 
+@pytest.mark.slow
 def test_twenty_kills_lose_nothing_that_was_stored_and_leave_nothing_half_done(tmp_path: Path) -> None:
     rng = random.Random(20)
     with subprocess.Popen(

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect_asking import ask
 
 from flows.cli import main
 from flows.deploying import deploy
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,8 @@ class Servers:
     environment: dict[str, str]
 
     def ask(self, path: str, body: dict | None = None) -> Any:
-        """Return what Prefect's API answers to a filter, or to something new."""
-        request = urllib.request.Request(
-            f"{self.prefect}/{path}",
-            data=json.dumps(body or {}).encode(),
-            headers={"content-type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
+        """Return what Prefect answers to a filter, or to something new."""
+        return ask(self.prefect, path, body or {})
 
     def run(self, *command: str, cwd: Path | None = None) -> str:
         """Run a command of the environment with both addresses set; return its standard output."""

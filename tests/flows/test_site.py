@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import psutil
 import pytest
+from prefect_asking import ask
 
 from flows.cli import main
 from reveal_core.errors import UnavailableError, UsageError
@@ -35,12 +36,8 @@ class Running:
     told: dict[str, Any]
 
     def ask(self, path: str, body: dict | None = None) -> Any:
-        """Return what Prefect's API answers."""
-        data = json.dumps(body or {}).encode() if body is not None else None
-        headers = {"content-type": "application/json"}
-        request = urllib.request.Request(f"{self.told['prefect']}/api/{path}", data=data, headers=headers)
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
+        """Return what the site's Prefect answers."""
+        return ask(f"{self.told['prefect']}/api", path, body)
 
     def until(self, look: Callable[[], T | None], what: str, patience_s: float = 120.0) -> T:
         """Return what is found as soon as something is; servers may be away meanwhile."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from storage.backend import Backend
 from storage.spool import Spool
 from storage.store import Store
 from tasks import collecting
-from tasks.collecting import collect, collect_apart
+from tasks.collecting import asked_dense_s, collect, collect_apart
+from tasks.investigating import ask_denser
 from tasks.tethered import tethered
 
 
@@ -189,3 +191,37 @@ def test_a_tethered_process_ends_when_its_parent_is_killed(tmp_path: Path) -> No
 def test_a_command_line_is_kept_as_it_is() -> None:
     done = subprocess.run(tethered(["printf", "%s|", "a b", "*"]), capture_output=True, text=True, check=True)
     assert done.stdout == "a b|*|"
+
+
+def test_a_host_hears_for_how_long_it_is_asked_to_sample_densely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(str(tmp_path))
+    assert asked_dense_s(store, "node/1") == 0.0
+    now = datetime.now(UTC)
+    key = store.ask_dense("node/1", now + timedelta(minutes=5))
+    assert 290 < asked_dense_s(store, "node/1") <= 300
+    assert asked_dense_s(store, "node-2") == 0.0
+    store.ask_dense("node/1", now - timedelta(minutes=5))
+    assert asked_dense_s(store, "node/1") == 0.0
+    for damaged in (b"", b"[]", b'{"dense_until": "soon"}', b"\xff"):
+        (tmp_path / key).write_bytes(damaged)
+        assert asked_dense_s(store, "node/1") == 0.0
+        assert not (tmp_path / key).exists()  # it is in quarantine
+
+    def away(_self: Backend, _key: str) -> bytes:
+        raise UnavailableError("the store is away")
+
+    monkeypatch.setattr(Backend, "read", away)
+    assert asked_dense_s(store, "node/1") == 0.0
+
+
+def test_only_who_can_and_for_what_is_recent_is_asked_for_denser_samples(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    now = datetime.now(UTC)
+    assert ask_denser(store, "node-1", now, {"interval": "100 ms"}) == []
+    assert ask_denser(store, "node-1", now - timedelta(hours=1), {"interval": "adaptive"}) == []
+    assert store.dense_until("node-1") is None
+    (note,) = ask_denser(store, "node-1", now - timedelta(minutes=2), {"interval": "adaptive"})
+    assert note.startswith("node-1 was asked to sample densely until ")
+    assert store.dense_until("node-1") > now + timedelta(minutes=9)
