@@ -10,6 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from multiprocessing import get_context
+from multiprocessing.util import Finalize
 from typing import Any
 
 from reveal_core.errors import UnavailableError
@@ -49,9 +50,13 @@ def prepare(parent: int) -> None:
 @lru_cache(maxsize=1)
 def _pool(workers: int) -> ProcessPoolExecutor:
     # Not forked: other libraries hold threads and locks here.
-    return ProcessPoolExecutor(
+    pool = ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=prepare, initargs=(os.getpid(),)
     )
+    # A process that multiprocessing has started waits at its end for its children before it ends its pools,
+    # which would be for ever. By a priority above that of the queues by which the pool is told to end.
+    Finalize(None, pool.shutdown, kwargs={"cancel_futures": True}, exitpriority=100)
+    return pool
 
 
 def _submit(workers: int, stage: Callable[..., Any], arguments: Mapping[str, Any]) -> Future[Any]:

@@ -14,6 +14,7 @@ from reveal_core.incidents import iso
 from storage.store import Store
 from tasks.benching_apart import environment, forget_results, remove_store, watched
 from tasks.benching_fleet import StageClock, judged, question, slope, stage_percent
+from tasks.pool import map_apart
 from tasks.runner import DirectRunner
 
 
@@ -23,6 +24,15 @@ def test_what_another_process_returns_or_raises_comes_through_and_its_memory_is_
         watched(int, "x")
     with pytest.raises(UnavailableError, match="was killed before it was done"):
         watched(os._exit, 3)
+
+
+def side_by_side() -> list[int]:
+    return map_apart(2, other, [{"number": number} for number in range(4)])
+
+
+@pytest.mark.timeout(60)
+def test_another_process_ends_although_it_has_a_pool_of_its_own() -> None:
+    assert watched(side_by_side)[0] == [0, 2, 4, 6]
 
 
 def plan_hosts(number: int) -> int:
