@@ -28,16 +28,23 @@ Columns = Sequence[str] | Callable[[str], bool]
 TIME_COLUMNS = ("ts", "mono")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT64_MAX = 2**63 - 1
+# Of each type one, so that types of a thousand columns are compared by identity.
+_TIME, _WHOLE, _NARROW, _WIDE = pl.Datetime("ns", "UTC"), pl.Int64(), pl.Float32(), pl.Float64()
 _LONGEST_REASON = 300
 
 
 @dataclass(frozen=True)
 class DecodedSegment:
-    """A segment's table with what its metadata says; ``channels`` by column name, only those in ``frame``."""
+    """A segment's table with what its metadata says.
+
+    ``channels`` are those in ``frame`` by the names of their columns, ``types`` those of all columns: Polars
+    makes a schema anew at each call, and for a thousand columns that takes milliseconds.
+    """
 
     frame: pl.DataFrame
     channels: dict[str, Channel]
     facts: dict[str, Any]
+    types: dict[str, pl.DataType]
     boot: str = ""
 
 
@@ -72,13 +79,13 @@ def _target_type(name: str, kind: str, given: pl.DataType) -> pl.DataType:
     if name == "ts":
         if not isinstance(given, pl.Datetime) or given.time_zone is None:
             raise ValueError(f"column ts is {given}, not a time in UTC")
-        return pl.Datetime("ns", "UTC")
+        return _TIME
     if given.is_integer() or given == pl.Boolean:
-        return pl.Int64()
+        return _WHOLE
     if name != "mono" and given.is_float():
-        return given if given == pl.Float64 else pl.Float32()
+        return _WIDE if given == pl.Float64 else _NARROW
     if name != "mono" and given == pl.Null:
-        return pl.Int64() if kind == "counter" else pl.Float32()
+        return _WHOLE if kind == "counter" else _NARROW
     raise ValueError(f"column {name} is {given}, which no sample can be")
 
 
@@ -133,8 +140,10 @@ def _cut(whole: DecodedSegment, parts: Sequence[SegmentPart]) -> list[tuple[Iden
     begin = 0
     for part in parts:
         channels = {channel.name: channel for channel in part.channels if channel.name in whole.channels}
-        frame = whole.frame.slice(begin, part.rows).select(*TIME_COLUMNS, *channels)
-        found.append((part.identity, DecodedSegment(frame, channels, dict(part.facts), whole.boot)))
+        names = (*TIME_COLUMNS, *channels)
+        frame = whole.frame.slice(begin, part.rows).select(names)
+        types = {name: whole.types[name] for name in names}
+        found.append((part.identity, DecodedSegment(frame, channels, dict(part.facts), types, whole.boot)))
         begin += part.rows
     return found
 
@@ -165,7 +174,7 @@ def _decode(data: bytes, columns: Columns | None) -> tuple[DecodedSegment, Mappi
     if not isinstance(facts, dict):
         raise ValueError("segment metadata is malformed: facts are no mapping")
     channels = {c.name: c for c in table_of_channels if c.name in schema}
-    return DecodedSegment(frame, channels, facts, str(head.get("boot", ""))), metadata
+    return DecodedSegment(frame, channels, facts, target, str(head.get("boot", ""))), metadata
 
 
 def _read(

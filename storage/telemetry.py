@@ -177,12 +177,11 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
     notes: dict[str, str] = {}
     channels: dict[str, Channel] = {}
     types: dict[str, pl.DataType] = {}
-    schemas = [segment.frame.schema for _, segment in decoded]
     before: tuple[Mapping[str, Channel], Mapping[str, pl.DataType]] | None = None
-    for (_, segment), schema in zip(decoded, schemas, strict=True):
-        if before == (segment.channels, schema):
+    for _, segment in decoded:
+        if before == (segment.channels, segment.types):
             continue  # as most are; it says nothing that the one before has not said
-        before = segment.channels, schema
+        before = segment.channels, segment.types
         for name, channel in segment.channels.items():
             known = channels.get(name)
             if known is not None and (known.kind, known.unit) != (channel.kind, channel.unit):
@@ -191,9 +190,9 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
                     f" {channel.unit or 'no unit'} in newer ones; described as in the newest"
                 )
             channels[name] = channel
-        for name, dtype in schema.items():
+        for name, dtype in segment.types.items():
             first = types.setdefault(name, dtype)
-            if first == dtype:
+            if first is dtype or first == dtype:
                 continue
             types[name] = pl.Float64()
             if first.is_integer() or dtype.is_integer():
@@ -201,8 +200,8 @@ def _combine(host: str, decoded: list[tuple[str, DecodedSegment]], bad: list[Qua
                     name, f"{name}: integers in some segments, fractions in others; read as Float64"
                 )
     frames = [
-        segment.frame.cast({name: types[name] for name, dtype in schema.items() if types[name] != dtype})
-        for (_, segment), schema in zip(decoded, schemas, strict=True)
+        segment.frame.cast({n: types[n] for n, dtype in segment.types.items() if types[n] is not dtype})
+        for _, segment in decoded
     ]
     boots = {boot: number for number, boot in enumerate(dict.fromkeys(s.boot for _, s in decoded))}
     if len(boots) > 1:  # counters of one boot say nothing about those of another

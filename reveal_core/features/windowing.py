@@ -17,6 +17,7 @@ from reveal_core.catalog import is_transient
 from reveal_core.channels import Channel
 from reveal_core.errors import UsageError
 from reveal_core.features.coverage import delivered, source_coverage
+from reveal_core.features.rates import frame_of
 from reveal_core.features.strides import SUMS, Layout, State, lay_out, slide, statistic_of, stride_sums
 from reveal_core.telemetry import Series
 from reveal_core.timespec import to_ns
@@ -256,9 +257,7 @@ def _windows(windows: ChannelWindows, features: Sequence[Feature], columns: Sequ
     every = [*features, *(_coverage_feature(windows, source) for source in windows.sources)]
     values = [*columns, *windows.sources.values()]
     body = {feature.name: column for feature, column in zip(every, values, strict=True)}
-    # At once for all: a call for each of thousands of features takes longer than the work.
-    frame = pl.DataFrame(body, nan_to_null=True) if body else pl.DataFrame()
-    return Windows(windows.host, pl.DataFrame(head).hstack(frame), tuple(every))
+    return Windows(windows.host, pl.DataFrame(head).hstack(frame_of(body)), tuple(every))
 
 
 def _coverage_feature(windows: ChannelWindows, source: str) -> Feature:
