@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -38,6 +39,11 @@ class Telemetry:
     channels: dict[str, Channel]
     facts: dict[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """Names of the frame's columns: Polars names all of them anew at each call."""
+        return frozenset(self.frame.columns)
+
 
 @dataclass(frozen=True)
 class Series:
@@ -51,3 +57,8 @@ class Series:
     frame: pl.DataFrame
     channels: dict[str, Channel]
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """Names of the frame's columns: Polars names all of them anew at each call."""
+        return frozenset(self.frame.columns)

@@ -126,7 +126,7 @@ def work_of(telemetry: Telemetry, patterns: Sequence[str], first: datetime, last
     series = add_derived(physical_series(even_pace(telemetry)))
     by_metric: dict[str, list[Channel]] = {}
     for channel in series.channels.values():
-        if channel.name in series.frame.columns and _matches(channel.metric, patterns):
+        if channel.name in series.held and _matches(channel.metric, patterns):
             by_metric.setdefault(channel.metric, []).append(channel)
     names = sorted(by_metric)
     if not names:

@@ -30,9 +30,7 @@ def instance_of(series: Series, metric: str, start: datetime, end: datetime, dir
 
     ``""`` where the metric has no instances, or none with samples.
     """
-    names = [
-        c.name for c in series.channels.values() if c.metric == metric and c.name in series.frame.columns
-    ]
+    names = [c.name for c in series.channels.values() if c.metric == metric and c.name in series.held]
     if not names:
         return ""
     during = series.frame.filter(pl.col("ts").is_between(start, end)).select(pl.col(names).mean())

@@ -37,7 +37,7 @@ def codes_of(series: Series, metrics: Iterable[str], start: datetime, end: datet
         standing: list[Signal] = []
         new: list[Signal] = []
         for channel in series.channels.values():
-            if channel.metric != metric or channel.name not in series.frame.columns:
+            if channel.metric != metric or channel.name not in series.held:
                 continue
             known = series.frame.select("ts", channel.name).drop_nulls().filter(pl.col("ts") <= end)
             before = known.filter(pl.col("ts") < start - _EARLIER)[channel.name]

@@ -175,9 +175,8 @@ def _in_order(frame: pl.DataFrame, column: str) -> pl.DataFrame:
 def _physical_channels(telemetry: Telemetry) -> dict[str, Channel]:
     catalog = load_catalog()
     channels: dict[str, Channel] = {}
-    held = set(telemetry.frame.columns)  # asked once: Polars names every column anew at each call
     for name, channel in telemetry.channels.items():
-        if name not in held:
+        if name not in telemetry.held:
             continue
         metric = metric_of(channel, catalog)
         channels[name] = replace(channel, unit=metric.physical_unit)

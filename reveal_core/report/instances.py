@@ -43,7 +43,7 @@ def instance_picture(incident: Incident, series: Series) -> InstancePicture | No
         names = [
             channel.name
             for channel in series.channels.values()
-            if channel.metric == metric.metric and channel.instance and channel.name in series.frame.columns
+            if channel.metric == metric.metric and channel.instance and channel.name in series.held
         ]
         if metric.instance and len(names) > 1:
             picture = _picture(incident, metric, names, series)

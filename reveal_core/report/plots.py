@@ -175,7 +175,7 @@ def source_reports(
     count: dict[str, int] = {}
     nulls = frame.null_count().row(0, named=True) if len(frame) else {}
     for name, channel in series.channels.items():
-        if channel.source == "derived" or name not in series.frame.columns:
+        if channel.source == "derived" or name not in series.held:
             continue
         samples = seconds * 1000 / max(channel.period_ms, 1)
         count[channel.source] = count.get(channel.source, 0) + 1

@@ -39,7 +39,7 @@ def channels_of(series: Series, evidence: MetricEvidence) -> list[str]:
         names = [channel_name(evidence.metric, evidence.instance)]
     else:
         names = [c.name for c in series.channels.values() if c.metric == evidence.metric]
-    return [name for name in names if name in series.frame.columns]
+    return [name for name in names if name in series.held]
 
 
 def matrix(rows: pl.DataFrame, names: list[str]) -> Array:
