@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -56,9 +57,9 @@ class Term:
         furthest in its direction speaks.
     weight
         How much the term counts beside the others.
-    gain
-        Times that its signals count: more than 1 where a move that is not worth an alarm is telling all the
-        same, once something else has raised one.
+    gain, close
+        Times that its signals count, or of them those of metrics that match ``close``: more than 1 where a
+        move that is not worth an alarm is telling all the same, once something else has raised one.
     required
         Without it the cause is not named.
     parts, statistic
@@ -75,6 +76,7 @@ class Term:
     down: tuple[Text, ...] = ()
     weight: Annotated[float, Field(gt=0)] = 1.0
     gain: Annotated[float, Field(gt=0)] = 1.0
+    close: tuple[Text, ...] = ()
     required: bool = False
     parts: tuple[Part, ...] = ()
     statistic: Statistic = ""
@@ -85,6 +87,11 @@ class Term:
     def metrics(self) -> tuple[str, ...]:
         """All patterns of metrics that it listens to."""
         return (*self.up, *self.down, *((self.state,) if self.state else ()))
+
+    def gain_of(self, metric: str) -> float:
+        """Return how many times a metric's signals count."""
+        listened = not self.close or any(fnmatchcase(metric, pattern) for pattern in self.close)
+        return self.gain if listened else 1.0
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,8 @@ against = [                          # what would explain the same by something 
 
 A term has `says`, the clause that words the evidence before the value and its normal band, and `up` and
 `down`, lists of metrics (shell patterns) that are alternatives. Optional are `weight` (1), `gain` (1; more
-where a move too small for an alarm is telling once something else has raised one), `required` (false), and
+where a move too small for an alarm is telling once something else has raised one, of all its metrics or of
+those that match `close`), `required` (false), and
 `parts` (some of `value`, `mean`, `max`, `imbalance`) and `statistic` (`level`, `spread`, ...), which restrict
 it to such features. Instead of directions a term may have a `state` with `codes`, for states that number what
 happened. At least one term is required. An entry may have `same_signals`, ids of causes that

@@ -90,25 +90,28 @@ def speaking(term: Term, signals: Signals) -> Signal | None:
     if term.state:
         return next((s for s in signals.of(term.state) if s.code in term.codes), None)
     best: Signal | None = None
+    furthest = 0.0
     for sign, patterns in ((1.0, term.up), (-1.0, term.down)):
         for pattern in patterns:
             for signal in signals.of(pattern):
-                if sign * signal.excess * term.gain < _LEAST or (
-                    term.parts and signal.part not in term.parts
-                ):
+                moved = sign * signal.excess * term.gain_of(signal.metric)
+                if moved < _LEAST or (term.parts and signal.part not in term.parts):
                     continue
                 if term.statistic and signal.statistic != term.statistic:
                     continue
-                if best is None or abs(signal.excess) > abs(best.excess):
-                    best = signal
+                if moved > furthest:
+                    best, furthest = signal, moved
     return best
 
 
-def strength(signal: Signal | None, gain: float = 1.0) -> float:
-    """Return how clearly a signal moved, 0 to 1, saturating; a code is there or it is not."""
+def strength(signal: Signal | None, term: Term | None = None) -> float:
+    """Return how clearly a signal moved, to a term that may listen closely: 0 to 1, saturating.
+
+    A code is there or it is not.
+    """
     if signal is None:
         return 0.0
-    moved = gain * abs(signal.excess)
+    moved = abs(signal.excess) * (term.gain_of(signal.metric) if term is not None else 1.0)
     return 1.0 if signal.code is not None else moved / (moved + _HALF)
 
 
@@ -148,7 +151,7 @@ def match(cause: Cause, signals: Signals, word: Callable[[Term, Signal], str]) -
             return None
         if signal is None and not signals.has(term):
             continue
-        moved = strength(signal, term.gain)
+        moved = strength(signal, term)
         total += term.weight
         support += term.weight * moved
         if term.required:
@@ -160,7 +163,7 @@ def match(cause: Cause, signals: Signals, word: Callable[[Term, Signal], str]) -
     for term in cause.against:
         signal = speaking(term, signals)
         if signal is not None:
-            contradiction += term.weight * strength(signal, term.gain)
+            contradiction += term.weight * strength(signal, term)
             against.append(word(term, signal))
     confidence = min(max(0.0, (support * weakest**0.5 - contradiction) / total), cause.at_most)
     if confidence < LEAST_CONFIDENCE:

@@ -192,7 +192,9 @@ def test_strength_grows_with_the_excess_and_stays_below_1():
     assert values[0] == 0.0
     assert values[-1] <= 1.0
     assert strength(None) == 0.0
-    assert strength(signal("x", 1.0), 10.0) == strength(signal("x", 10.0))
+    close = Term("it moved", up=("x", "y"), gain=10.0, close=("x",))
+    assert strength(signal("x", 1.0), close) == strength(signal("x", 10.0))
+    assert strength(signal("y", 1.0), close) == strength(signal("y", 1.0))
     assert strength(Signal("gpu.xid_last", "value", "level", 0.0, -1, 79)) == 1.0
 
 
