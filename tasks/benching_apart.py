@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +46,8 @@ def watched(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
         peak = _resident(tree)
         while not here.poll(LOOK_S):
             peak = max(peak, _resident(tree))
-        done, result = here.recv()
+        done, result, own = here.recv()
+        peak = max(peak, own)  # of one that ended before it was looked at
     except EOFError:
         done, result = False, UnavailableError("the measured process was killed before it was done")
     except BaseException:
@@ -63,9 +65,14 @@ def _answer(there: Connection, function: Callable[..., Any], arguments: Sequence
     # What libraries print must not get into the document of the command that waits.
     with redirect_stdout(sys.stderr):
         try:
-            there.send((True, function(*arguments)))
+            there.send((True, function(*arguments), _own_peak()))
         except Exception as error:  # noqa: BLE001  raised again by who waits for it
-            there.send((False, error))
+            there.send((False, error, _own_peak()))
+
+
+def _own_peak() -> int:
+    """Return the most memory that this process has held, bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _resident(tree: psutil.Process) -> int:
