@@ -94,7 +94,8 @@ def _table(windows: Sequence[Windows], kept: Sequence[str]) -> pl.DataFrame:
 
     frames = []
     for host_windows in windows:
-        have = [name for name in kept if name in host_windows.frame.columns]
+        held = set(host_windows.frame.columns)
+        have = [name for name in kept if name in held]
         frames.append(
             host_windows.frame.select(
                 pl.lit(host_windows.host).alias("host"), "start", "end", "coverage", *have

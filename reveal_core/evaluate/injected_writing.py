@@ -60,7 +60,7 @@ def write(
         rng = np.random.default_rng((seed, number))
         clipped = samples = 0
         for name, amount in one.channels:
-            if name not in frame.columns:
+            if name not in telemetry.held:
                 continue
             column = columns.get(name, frame[name])
             if one.kind == "lost":

@@ -112,7 +112,7 @@ def replay(telemetry: Telemetry, faults: Sequence[Placed]) -> Telemetry:
     columns: dict[str, pl.Series] = {}
     for one in faults:
         for name, channel in telemetry.channels.items():
-            if name not in frame.columns:
+            if name not in telemetry.held:
                 continue
             effects = [e for e in one.fault.effects if _strikes(e, channel.metric, channel.instance)]
             gone = channel.instance in one.fault.lost and channel.metric.startswith("gpu.")

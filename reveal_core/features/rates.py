@@ -193,14 +193,13 @@ def _physical_frame(boot: pl.DataFrame, channels: Mapping[str, Channel]) -> pl.D
     """Return the physical values of one boot, in order of ``mono``."""
     catalog = load_catalog()
     seconds = boot["mono"].to_numpy() / 1e9
-    held = set(boot.columns)
-    known = [channel for name, channel in channels.items() if name in held]
+    # Asked once: Polars builds the schema of every column anew at each call.
+    integer = {name: dtype.is_integer() for name, dtype in boot.schema.items()}
+    known = [channel for name, channel in channels.items() if name in integer]
     # Some at a time: a call for each of a thousand columns takes longer than the work, and all at once would
     # take the memory of as many again.
     size = int(np.clip(_CACHED // max(1, len(seconds)), 1, _MOST_AT_ONCE))
     columns: dict[str, Array] = {}
-    # Asked once: Polars builds the schema of every column anew at each call.
-    integer = {name: dtype.is_integer() for name, dtype in boot.schema.items()}
     whole = [c for c in known if c.kind == "counter" and integer[c.name]]
     fractions = [c for c in known if c.kind == "counter" and not integer[c.name]]
     # Counts do not go by way of NaN, because a float cannot tell large ones apart.

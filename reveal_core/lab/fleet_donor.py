@@ -140,7 +140,7 @@ def donor_of(telemetry: Telemetry) -> Donor:
     patterns = [
         pattern
         for name, channel in telemetry.channels.items()
-        if name in frame.columns and not channel.metric.startswith(_OF_ITSELF)
+        if name in telemetry.held and not channel.metric.startswith(_OF_ITSELF)
         if (pattern := _pattern(frame[name], channel, metric_of(channel, catalog))) is not None
     ]
     if not patterns:
