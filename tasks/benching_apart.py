@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 import psutil
 
 from reveal_core.errors import UnavailableError
+from tasks.memory import peak_memory_bytes
 
 LOOK_S = 0.2
 """How often the memory of a measured process is looked at; a look costs it nothing."""
@@ -65,14 +65,9 @@ def _answer(there: Connection, function: Callable[..., Any], arguments: Sequence
     # What libraries print must not get into the document of the command that waits.
     with redirect_stdout(sys.stderr):
         try:
-            there.send((True, function(*arguments), _own_peak()))
+            there.send((True, function(*arguments), peak_memory_bytes()))
         except Exception as error:  # noqa: BLE001  raised again by who waits for it
-            there.send((False, error, _own_peak()))
-
-
-def _own_peak() -> int:
-    """Return the most memory that this process has held, bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            there.send((False, error, peak_memory_bytes()))
 
 
 def _resident(tree: psutil.Process) -> int:

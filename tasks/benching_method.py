@@ -6,7 +6,6 @@ Each measurement has a process of its own: what it takes of memory is then its o
 from __future__ import annotations
 
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tasks.memory import peak_memory_bytes
 
 if TYPE_CHECKING:
     from reveal_core.model import RevealModel
@@ -38,7 +39,7 @@ def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str,
 
 
 def _peak_mib() -> float:
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    return round(peak_memory_bytes() / 2**20, 1)
 
 
 def _best(action: Callable[[], Any], repeats: int = REPEATS) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reveal_core.errors import RevealError, UnavailableError, UsageError
+from tasks.memory import peak_memory_bytes
 from tasks.tethered import tethered
 
 MIB = 1024 * 1024
@@ -153,17 +154,6 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "windows": prepare_windows,
     "setting": judge_one,
 }
-
-
-def peak_memory_bytes() -> int:
-    """Return the most memory that this process has held.
-
-    From ``VmHWM`` of proc(5): unlike ``ru_maxrss`` it does not begin at what the parent held.
-    """
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise UnavailableError("/proc/self/status tells no peak of memory")
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:

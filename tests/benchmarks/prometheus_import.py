@@ -13,7 +13,6 @@ import json
 import math
 import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from prometheus_servers import PROMETHEUS, prometheus
 
 from reveal_core.catalog import load_catalog
 from reveal_core.incidents import iso
+from tasks.memory import peak_memory_bytes
 from tasks.prometheus_access import Access
 from tasks.prometheus_importing import import_prometheus
 from tasks.prometheus_plan import HOUR_MS, WANTED
@@ -115,7 +115,7 @@ def main() -> None:
         "imported_samples_per_second": round(result["samples"] / took),
         "cpu_us_per_sample": round(used / result["samples"] * 1e6, 3),
         "stored_bytes_per_sample": round(result["bytes"] / result["samples"], 2),
-        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "peak_rss_mib": peak_memory_bytes() // 2**20,
         "machine": f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}",
     }
     print(json.dumps(found, indent=1))

@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import statistics
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from reveal_core.incidents import FleetIncident
 from reveal_core.report.model import Report, build_report
 from reveal_core.report.render_html import render_html
 from reveal_core.report.render_json import report_dict
+from tasks.memory import peak_memory_bytes
 
 RACK = 25
 """Hosts of a rack."""
@@ -124,7 +124,7 @@ def main() -> None:
         "render_s": round(rendered - made, 2),
         "page_mb": round(len(html.encode()) / 1e6, 2),
         "json_mb": round(len(document) / 1e6, 2),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3),
+        "peak_rss_mb": round(peak_memory_bytes() / 1e6),
         "elements": runs[0]["elements"],
         "first_paint_ms": [round(run["painted"]) for run in runs],
         "load_ms": [round(run["loaded"]) for run in runs],
