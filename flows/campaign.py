@@ -181,6 +181,7 @@ class Recording:
         began, before = time.monotonic(), self.state.progress()
         self.wait(BEFORE_S)
         usual = pace(before, self.state.progress(), time.monotonic() - began)
+        begun = datetime.now(UTC)
         self.injector.begin(fault.name, fault.seconds, fault.intensity)
         until = time.monotonic() + fault.seconds + PATIENCE_S
         while (run := self.injector.result(STEP_S)) is None:
@@ -190,6 +191,7 @@ class Recording:
         info = self.known[fault.name]
         return {
             **run,
+            "begun": iso(begun),
             "subsystem": info.subsystem,
             "causes": list(info.causes),
             "host": self.host,

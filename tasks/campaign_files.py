@@ -191,6 +191,7 @@ def _fault(entry: Mapping[str, Any], facts: Mapping[str, Any]) -> CampaignFault:
             end=parse_time(entry["end"]),
             causes=causes,
             host=facts["host"],
+            begun=parse_time(entry["begun"]) if "begun" in entry else None,  # recordings of old do not tell
         ),
         piece=int(facts["number"]),
         variant=facts["variant"],

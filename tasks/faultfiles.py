@@ -24,6 +24,7 @@ class FaultEntry(BaseModel):
     end: str
     causes: list[str] = Field(default_factory=list)
     host: str = ""
+    begun: str = ""
 
 
 def read_faults(path: Path) -> list[dict[str, Any]]:
@@ -54,6 +55,8 @@ def read_faults(path: Path) -> list[dict[str, Any]]:
         try:
             if parse_time(entry.end) <= parse_time(entry.start):
                 raise UsageError("the fault ends before it starts")
+            if entry.begun and parse_time(entry.begun) > parse_time(entry.start):
+                raise UsageError("the fault starts before it was begun")
         except UsageError as error:
             raise UsageError(f"faults file {path}: {number}: {error}") from error
     return [entry.model_dump() for entry in sorted(entries, key=lambda entry: parse_time(entry.start))]
@@ -69,6 +72,7 @@ def injected_faults(entries: Sequence[Mapping[str, Any]]) -> list[InjectedFault]
             end=parse_time(entry["end"]),
             causes=tuple(entry.get("causes", ())),
             host=entry.get("host", ""),
+            begun=parse_time(entry["begun"]) if entry.get("begun") else None,
         )
         for entry in entries
     ]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reveal_core.timespec import from_ns, parse_time
+from reveal_core.timespec import from_ns
+from tasks.faultfiles import injected_faults
 from tasks.models import shared_model
 from tasks.report_inputs import (
     alarm_budget,
@@ -123,21 +124,11 @@ def put_report(
     trend: Trend | None = None,
 ) -> dict[str, Any]:
     """Render a report of hosts, put it into the store and return its document."""
-    from reveal_core.report.model import InjectedFault, build_report
+    from reveal_core.report.model import build_report
     from reveal_core.report.render_html import render_html
     from reveal_core.report.render_json import report_dict
     from reveal_core.report.render_markdown import render_markdown
 
-    faults = [
-        InjectedFault(
-            name=fault["name"],
-            subsystem=fault["subsystem"],
-            start=parse_time(fault["start"]),
-            end=parse_time(fault["end"]),
-            causes=tuple(fault.get("causes", ())),
-        )
-        for fault in injected
-    ]
     report = build_report(
         report_id,
         title,
@@ -146,7 +137,7 @@ def put_report(
         max(host.end for host in hosts),
         hosts,
         model,
-        faults,
+        injected_faults(injected),
         notes,
         command=command,
         fleet=fleet,

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from reveal_core.evaluate.matching import (
-    EARLY_S,
-    LATE_S,
     FaultMatch,
     InjectedFault,
     false_incidents,
@@ -87,8 +85,8 @@ class JudgedPiece:
     incidents: tuple[Incident, ...]
 
     def healthy_hours(self) -> float:
-        """Return the judged time without a fault, in hours; a fault reaches as far as it is matched."""
-        spans = sorted(_span(fault.truth) for fault in self.faults)
+        """Return the judged time without a fault, in hours; a fault takes its whole span."""
+        spans = sorted(fault.truth.span for fault in self.faults)
         seconds, at = 0.0, self.start
         for begin, until in spans:
             seconds += max(0.0, (min(begin, self.end) - at).total_seconds())
@@ -172,11 +170,6 @@ def judge_pieces(pieces: Sequence[JudgedPiece]) -> tuple[list[CampaignRun], list
             }
         )
     return runs, lines
-
-
-def _span(fault: InjectedFault) -> tuple[datetime, datetime]:
-    late = fault.start + timedelta(seconds=LATE_S)
-    return fault.start - timedelta(seconds=EARLY_S), max(fault.end, late)
 
 
 def _run(fault: CampaignFault, match: FaultMatch, false_after: int) -> CampaignRun:

@@ -32,6 +32,9 @@ class InjectedFault:
         Ids of the cause catalogue that are right for it; its own name where none are given.
     host
         The host that it struck; ``""`` matches incidents of any host.
+    begun
+        When the lab began to prepare it, UTC, where that is known: starting processes and making files is
+        seen too, before the fault is on.
     """
 
     name: str
@@ -40,6 +43,16 @@ class InjectedFault:
     end: datetime
     causes: tuple[str, ...] = ()
     host: str = ""
+    begun: datetime | None = None
+
+    @property
+    def span(self) -> tuple[datetime, datetime]:
+        """From when to when the fault explains an incident that begins: `false_incidents` counts the rest."""
+        earliest = self.start - timedelta(seconds=EARLY_S)
+        return (
+            earliest if self.begun is None else min(self.begun, earliest),
+            max(self.end, self.start + timedelta(seconds=LATE_S)),
+        )
 
     @property
     def right_causes(self) -> tuple[str, ...]:
@@ -114,15 +127,15 @@ def match_faults(injected: Sequence[InjectedFault], incidents: Sequence[Incident
 def false_incidents(injected: Sequence[InjectedFault], incidents: Sequence[Incident]) -> list[Incident]:
     """Return the incidents that no fault explains, in order of time.
 
-    An incident that begins from `EARLY_S` before a fault's onset to its end, or to `LATE_S` after it, is
-    never false, also where another incident had found that fault before.
+    An incident that begins within a fault's span is never false, also where another incident had found that
+    fault before: from where its preparation began, or `EARLY_S` before its onset, to its end, or to `LATE_S`
+    after its onset.
     """
     return [
         incident
         for incident in sorted(incidents, key=lambda i: (i.start, i.id))
         if not any(
-            _concerns(fault, incident)
-            and _earliest(fault) <= incident.start <= max(fault.end, fault.start + timedelta(seconds=LATE_S))
+            _concerns(fault, incident) and fault.span[0] <= incident.start <= fault.span[1]
             for fault in injected
         )
     ]

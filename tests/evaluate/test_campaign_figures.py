@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -116,6 +117,10 @@ def test_healthy_time_leaves_out_faults_as_far_as_they_are_matched() -> None:
     assert piece([], []).healthy_hours() == pytest.approx(600 / 3600)
     # from 1 s before the onset to the end
     assert piece([fault(100)], []).healthy_hours() == pytest.approx((600 - 21) / 3600)
+    # from where its preparation began
+    prepared = fault(100)
+    prepared = replace(prepared, truth=replace(prepared.truth, begun=at(95)))
+    assert piece([prepared], []).healthy_hours() == pytest.approx((600 - 25) / 3600)
     # a short one as far as an incident may begin late
     assert piece([fault(100, length=2)], []).healthy_hours() == pytest.approx((600 - 11) / 3600)
     # two that touch are counted once, and one at the end only as far as the range goes

@@ -55,6 +55,14 @@ def test_an_incident_late_within_a_long_fault_neither_finds_it_nor_is_false():
     assert false_incidents([fault(100, length=29)], incidents) == incidents
 
 
+def test_a_fault_s_preparation_explains_an_incident_but_is_not_its_onset():
+    faults, incidents = [fault(100, begun=at(95))], [incident(96)]
+    assert not match_faults(faults, incidents)[0].found
+    assert false_incidents(faults, incidents) == []
+    assert false_incidents(faults, [incident(94.9)])
+    assert fault(100, begun=at(99.5)).span[0] == at(99)
+
+
 def test_an_incident_that_was_already_on_does_not_count():
     assert not match_faults([fault(100)], [incident(60)])[0].found
 

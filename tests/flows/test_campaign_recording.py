@@ -103,6 +103,7 @@ def test_a_piece_keeps_what_took_effect_and_why_the_rest_did_not(lab: Lab, tmp_p
     assert (fault["name"], fault["intensity"], fault["seconds"]) == ("cpu-quota", 0.7, 0.01)
     assert (fault["subsystem"], fault["causes"], fault["pace"]) == ("cpu", ["cpu-quota"], 4.0)
     assert fault["pace_before"] > 0
+    assert facts["healthy_end"] < fault["begun"] < facts["end"]
     assert lab.told[:3] == ["workload 11 training", "collector a", "cpu-quota 0.01 0.7"]
     assert set(lab.told[4:]) == {"stop collector", "stop injector", "stop workload"}
     assert said[0] == "left over from before: ended the competitor spin (process 5)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,9 @@ def test_what_is_right_follows_the_lab_of_today() -> None:
     assert (fault.truth.subsystem, fault.lenient) == ("storage", ("cpu",))
     assert fault.truth.causes[0] == "data-loader-stall"
     assert (fault.slowdown, fault.variant, piece.number) == (pytest.approx(0.6), "inference", 3)
+    assert fault.truth.begun is None
+    begun = judged_piece({**FACTS, "faults": [{**FAULT, "begun": "2026-11-30T10:05:58.000Z"}]}, []).faults[0]
+    assert begun.truth.begun == fault.truth.start - timedelta(seconds=2)
     unknown = {**FAULT, "name": "of-another-day", "subsystem": "network"}
     (fault,) = judged_piece({**FACTS, "faults": [unknown]}, []).faults
     assert (fault.truth.subsystem, fault.truth.causes, fault.lenient) == ("network", ("of-another-day",), ())

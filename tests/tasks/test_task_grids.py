@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -85,12 +86,20 @@ FAULT = {"name": "x", "subsystem": "cpu", "start": "2026-11-29T20:05:00Z", "end"
 
 def test_faults_come_in_order_of_time_with_the_causes_that_are_right(tmp_path: Path) -> None:
     # What else the demo says of a fault may stand there too.
-    later = {**FAULT, "start": "2026-11-29T20:05:07Z", "causes": ["cpu-quota"], "how": "ignored"}
+    later = {
+        **FAULT,
+        "start": "2026-11-29T20:05:07Z",
+        "begun": "2026-11-29T20:05:05Z",
+        "causes": ["cpu-quota"],
+        "how": "ignored",
+    }
     (tmp_path / "faults.json").write_text(json.dumps([later, FAULT]))
     one, other = injected_faults(read_faults(tmp_path / "faults.json"))
     assert one.right_causes == ("x",)
     assert other.right_causes == ("cpu-quota",)
     assert one.start < other.start
+    assert one.begun is None
+    assert other.begun == other.start - timedelta(seconds=2)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +109,7 @@ def test_faults_come_in_order_of_time_with_the_causes_that_are_right(tmp_path: P
         ("[", "faults.json cannot be read"),
         (json.dumps([{**FAULT, "subsystem": "sky"}]), "0.subsystem: 'sky' is none"),
         (json.dumps([{**FAULT, "end": FAULT["start"]}]), "0: the fault ends before it starts"),
+        (json.dumps([{**FAULT, "begun": FAULT["end"]}]), "0: the fault starts before it was begun"),
         (json.dumps([{**FAULT, "end": "never"}]), "0: 'never' is not a time"),
         (json.dumps([{"name": "x"}]), "0.subsystem: Field required"),
     ],
