@@ -17,8 +17,9 @@ demo: env
 site: env
 	$(BIN)/reveal site
 
+# Files side by side: many tests wait for a server, a browser or a clock more than they compute.
 test: env
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 test-all: env
 	$(BIN)/python -m pytest -m ""

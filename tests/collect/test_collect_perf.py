@@ -77,7 +77,7 @@ def test_the_real_perf_counts_software_events() -> None:
 def test_perf_that_is_killed_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reveal_core.collect.sources.perf_stream.FIRST_BACKOFF_S", 0.01)
     source = new(SoftwarePerf)
-    source.probe()
+    assert source.probe() is None
     source.open()
     wait_for(source, lambda: None not in values(source).values())
     stream = source.parts[0].file
@@ -97,6 +97,13 @@ def test_a_machine_without_counters_says_so_in_a_line(fake: FakePerf) -> None:
     assert reason is not None
     assert "no performance counters" in reason
     assert "\n" not in reason
+
+
+def test_a_trial_that_prints_nothing_is_not_taken_for_a_machine_without_counters(fake: FakePerf) -> None:
+    fake.trial["write"] = []
+    fake.ready()
+    assert new(SoftwarePerf).probe() == "perf cannot count: it printed no counts"
+    assert "-I" not in fake.calls[0]["argv"]
 
 
 def test_a_tree_has_no_counters(tmp_path: Path) -> None:

@@ -219,7 +219,8 @@ class PerfSource(Source):
         names = ",".join(event.event for event in events)
         try:
             done = subprocess.run(
-                [self.command, "stat", "-a", "-j", "-I", "1000", "-e", names, "--", "true"],
+                # Without an interval: with one, perf 6.1 on a busy host may end before it has printed any.
+                [self.command, "stat", "-a", "-j", "-e", names, "--", "true"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=TRIAL_S,
@@ -233,9 +234,12 @@ class PerfSource(Source):
             return [], error.strerror or str(error)
         lines = done.stderr.split(b"\n")
         if done.returncode == 0:
+            told = read_lines(lines)
+            if not told:
+                return [], "it printed no counts"
             supported = {
                 printed_name(str(line["event"]))
-                for line in read_lines(lines)
+                for line in told
                 if line["counter-value"] != "<not supported>"
             }
             return [event for event in events if printed_name(event.event) in supported], ""
