@@ -32,7 +32,7 @@ def site_command(
     ] = None,
     learn: Annotated[
         str, typer.Option("--learn", metavar="TIME", help="Telemetry before the first model.")
-    ] = "4m",
+    ] = "3m",
     duration: Annotated[
         str | None, typer.Option("--duration", metavar="TIME", help="End by itself.", show_default="Ctrl-C")
     ] = None,
