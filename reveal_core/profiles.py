@@ -87,6 +87,7 @@ class Profile:
         ("forest", "IsolationForestDetector", ()),
         ("excess", "ExcessDetector", ()),
         ("coverage", "CoverageDetector", ()),
+        ("failures", "FailureDetector", ()),
     )
     threshold: Literal["budget", "percentile"] = "budget"
     alarm_budget: Above0 = 1.0

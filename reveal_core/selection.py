@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from reveal_core.catalog import load_catalog
+from reveal_core.catalog import is_failure, load_catalog
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.windows import COVERAGE, Feature
 
@@ -27,6 +27,11 @@ def may_wake(feature: Feature) -> bool:
     if known is None:
         return False
     return known.event or (known.kind != "counter" and feature.statistic == "level")
+
+
+def tells_failure(feature: Feature) -> bool:
+    """Tell whether a feature is the level of an error that hardware counts, or of a state of failure."""
+    return feature.statistic == "level" and is_failure(feature.metric)
 
 
 def is_stock(metric: str) -> bool:

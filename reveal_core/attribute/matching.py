@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from reveal_core.attribute.causes import Cause, Term, load_causes
+from reveal_core.catalog import is_failure
 from reveal_core.incidents import CauseFinding
 
 LEAST_CONFIDENCE = 0.2
@@ -18,6 +19,10 @@ _HALF = 3.0
 
 _LEAST = 0.1
 """Excess below which a signal says nothing: a trace of what a channel did at another time, or of rounding."""
+
+
+FAILURE_GAIN = 32.0
+"""At which a single error in a window of 3 s, a small excess by itself, counts in full."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ def speaking(term: Term, signals: Signals) -> Signal | None:
     for sign, patterns in ((1.0, term.up), (-1.0, term.down)):
         for pattern in patterns:
             for signal in signals.of(pattern):
-                moved = sign * signal.excess * term.gain_of(signal.metric)
+                moved = sign * signal.excess * _gain(term, signal)
                 if moved < _LEAST or (term.parts and signal.part not in term.parts):
                     continue
                 if term.statistic and signal.statistic != term.statistic:
@@ -104,6 +109,12 @@ def speaking(term: Term, signals: Signals) -> Signal | None:
     return best
 
 
+def _gain(term: Term | None, signal: Signal) -> float:
+    """Return how many times a signal counts to a term: an error that hardware counted is one, or is none."""
+    gain = 1.0 if term is None else term.gain_of(signal.metric)
+    return max(gain, FAILURE_GAIN) if is_failure(signal.metric) else gain
+
+
 def strength(signal: Signal | None, term: Term | None = None) -> float:
     """Return how clearly a signal moved, to a term that may listen closely: 0 to 1, saturating.
 
@@ -111,7 +122,7 @@ def strength(signal: Signal | None, term: Term | None = None) -> float:
     """
     if signal is None:
         return 0.0
-    moved = abs(signal.excess) * (term.gain_of(signal.metric) if term is not None else 1.0)
+    moved = abs(signal.excess) * _gain(term, signal)
     return 1.0 if signal.code is not None else moved / (moved + _HALF)
 
 

@@ -35,6 +35,9 @@ class Metric:
     event
         A counter, or a level such as huge pages set aside, that stands still while all is well (errors,
         throttling, failures): it is kept although it did not move in training.
+    failure
+        An event that is a fault of the hardware by itself, however rarely it is counted: healthy hardware
+        does not count it, and it says so before anything slows down.
     stock
         A gauge that stays displaced long after its cause (page cache): it is judged by change, not by level.
     floor
@@ -60,6 +63,7 @@ class Metric:
     rate_unit: str = ""
     rate_scale: float = 1.0
     event: bool = False
+    failure: bool = False
     stock: bool = False
     floor: float | None = None
     minimum: float | None = None
@@ -155,6 +159,16 @@ def is_transient(metric: str) -> bool:
     return metric.partition(".")[0] in _transient_families()
 
 
+def is_failure(metric: str) -> bool:
+    """Tell whether a metric counts errors of the hardware itself, of which one is a fault.
+
+    >>> is_failure("gpu.xid_errors"), is_failure("gpu.pcie_replays"), is_failure("no.such.metric")
+    (True, False, False)
+    """
+    known = load_catalog().get(metric)
+    return known is not None and known.failure
+
+
 @cache
 def load_left_out() -> dict[str, str]:
     """Return the names that are known and not collected, each with the reason."""
@@ -168,8 +182,8 @@ def fingerprint(metrics: Iterable[str]) -> dict[str, str]:
     -------
     dict
         By metric ``kind unit scale marks``: the kind, the unit that people see, what an increase is
-        multiplied with, and the marks ``event``, ``stock`` and ``transient``. A metric that the catalogue
-        lacks (a derived one, a stock's change) is left out.
+        multiplied with, and the marks ``event``, ``failure``, ``stock`` and ``transient``. A metric that
+        the catalogue lacks (a derived one, a stock's change) is left out.
 
     >>> fingerprint(["meminfo.Cached", "no.such.metric"])
     {'meminfo.Cached': 'gauge B 1 stock'}
@@ -180,5 +194,5 @@ def fingerprint(metrics: Iterable[str]) -> dict[str, str]:
 
 
 def _meaning(metric: Metric) -> str:
-    marks = [mark for mark in ("event", "stock", "transient") if getattr(metric, mark)]
+    marks = [mark for mark in ("event", "failure", "stock", "transient") if getattr(metric, mark)]
     return " ".join([metric.kind, metric.physical_unit or "1", f"{metric.rate_scale:g}", *marks])

@@ -60,8 +60,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     Attributes
     ----------
     sees
-        What its features are: ``signals`` (what was measured, in standard units) or ``coverage`` (share of
-        the expected samples that arrived, 0 to 1).
+        What its features are: ``signals`` (what was measured, in standard units), ``coverage`` (share of
+        the expected samples that arrived, 0 to 1) or ``failures`` (errors that hardware counts, as they are).
     accepts_missing
         NaN may stand for a value that is missing; else it is refused.
     costly_contributions
@@ -73,7 +73,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         (1 - contamination) quantile of the training scores.
     """
 
-    sees: ClassVar[Literal["signals", "coverage"]] = "signals"
+    sees: ClassVar[Literal["signals", "coverage", "failures"]] = "signals"
     accepts_missing: ClassVar[bool] = False
     costly_contributions: ClassVar[bool] = False
     resolution: ClassVar[float] = 0.0

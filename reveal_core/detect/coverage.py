@@ -46,7 +46,7 @@ class CoverageDetector(Detector):
     [0.0, 0.6]
     """
 
-    sees: ClassVar[Literal["signals", "coverage"]] = "coverage"
+    sees: ClassVar[Literal["signals", "coverage", "failures"]] = "coverage"
     accepts_missing: ClassVar[bool] = True
     resolution: ClassVar[float] = 0.02
     """Losing a source whole, alone of all that is judged, must be beyond a threshold that faults set."""

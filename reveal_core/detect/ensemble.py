@@ -14,6 +14,7 @@ from reveal_core.detect.base import Array, Detector, check_known
 from reveal_core.detect.calibration import TailCalibration
 from reveal_core.detect.coverage import CoverageDetector
 from reveal_core.detect.excess import ExcessDetector
+from reveal_core.detect.failures import FailureDetector
 from reveal_core.detect.forest import IsolationForestDetector
 from reveal_core.detect.fusion import fuse
 from reveal_core.detect.mahalanobis import PCAMahalanobisDetector
@@ -32,6 +33,7 @@ DETECTORS: dict[str, type[Detector]] = {
         IsolationForestDetector,
         ExcessDetector,
         CoverageDetector,
+        FailureDetector,
     )
 }
 """Reveal's own, by the name that settings give them."""
@@ -96,18 +98,18 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         Smallest scale of each feature, shape (n_features,).
     kept
         Columns that detectors of signals see, scaled; the scaler sees all.
-    coverage
-        Columns that detectors of coverage see, as they are. With none such a detector has nothing to judge:
-        its score is 0 everywhere, which changes no window's place against the threshold.
+    coverage, failures
+        Columns that detectors of coverage and of failures see, as they are. With none such a detector has
+        nothing to judge: its score is 0 everywhere, which changes no window's place against the threshold.
     threshold, margin, percentile, alarm_budget
         As `reveal_core.detect.threshold.choose_threshold` has them.
     folds, overlap
         Blocks of history for held-out scores, and how many windows beside a block overlap it.
     trim
         Largest share of the history that is left out of the calibration: stretches that stand out from all
-        the rest. Healthy history is not spotless, and a shell command or a log rotation would otherwise set
-        the measure for faults. The detectors do see these stretches, so that the like of them raises no alarm
-        later.
+        the rest, and windows in which the hardware counted an error. Healthy history is not spotless, and a
+        shell command or a log rotation would otherwise set the measure for faults. The detectors do see these
+        stretches, so that the like of them raises no alarm later.
     seed
         Of detectors that draw at random.
 
@@ -129,6 +131,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         floors: Array,
         kept: NDArray[np.int64],
         coverage: NDArray[np.int64] | None = None,
+        failures: NDArray[np.int64] | None = None,
         threshold: str = "budget",
         margin: float = 1.5,
         percentile: float = 99.0,
@@ -142,6 +145,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         self.floors = floors
         self.kept = kept
         self.coverage = coverage
+        self.failures = failures
         self.threshold = threshold
         self.margin = margin
         self.percentile = percentile
@@ -162,7 +166,8 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
             Start of each window in seconds, shape (n_windows,).
         """
         held_out = self._cross_fit(X)
-        kept = spotless(held_out, self._fused, self.trim)
+        kept = ~self._failed(held_out)
+        kept[kept] = spotless(held_out[kept], self._fused, self.trim)
         self.n_trimmed_ = int((~kept).sum())
         held_out, times_s = held_out[kept], times_s[kept]
         self.held_out_ = self._calibrate(held_out)
@@ -173,6 +178,15 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         self.member_thresholds_ = np.array(members)
         self.scaler_, self.detectors_ = self._fit_detectors(X)
         return self
+
+    def _failed(self, held_out: Array) -> NDArray[np.bool_]:
+        """Return in which windows of history the hardware counted an error: no health, whatever else it was.
+
+        None, where that is more than ``trim`` allows to leave out: then it is this host's habit.
+        """
+        judges = [j for j, spec in enumerate(self.detectors) if detector_class(spec).sees == "failures"]
+        failed = np.asarray((held_out[:, judges] > 0.0).any(axis=1))
+        return failed if failed.mean() <= self.trim else np.zeros_like(failed)
 
     def _calibrate(self, held_out: Array) -> Array:
         """Calibrate each detector on held-out scores and return the fused ones."""
@@ -198,8 +212,11 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def _seen(self, scaler: BandScaler, X: Array) -> dict[str, Array]:
         """Return what detectors see of the features, by `Detector.sees`."""
-        coverage = np.empty(0, dtype=np.int64) if self.coverage is None else self.coverage
-        return {"signals": scaler.transform(X)[:, self.kept], "coverage": X[:, coverage]}
+        raw = {"coverage": self.coverage, "failures": self.failures}
+        return {
+            "signals": scaler.transform(X)[:, self.kept],
+            **{name: X[:, [] if columns is None else columns] for name, columns in raw.items()},
+        }
 
     def _fit_detectors(self, X: Array) -> tuple[BandScaler, list[Detector | None]]:
         scaler = BandScaler(floors=self.floors).fit(X)

@@ -162,6 +162,16 @@ REPLAYED: tuple[ReplayedFault, ...] = (
         ),
     ),
     ReplayedFault(
+        "gpu-ecc-corrected",
+        "gpu",
+        "Memory errors of a GPU that are corrected: nothing is lost yet",
+        ("gpu-ecc-corrected",),
+        (
+            Effect("gpu.ecc_volatile_corrected", ONE_GPU, add=0.4),
+            Effect("gpu.ecc_aggregate_corrected", ONE_GPU, add=0.4),
+        ),
+    ),
+    ReplayedFault(
         "gpu-xid",
         "gpu",
         "A GPU whose driver announces an error (Xid 119)",

@@ -16,7 +16,7 @@ from reveal_core.attribute.matching import (
     speaks_for,
     strength,
 )
-from reveal_core.catalog import load_catalog
+from reveal_core.catalog import is_failure, load_catalog
 from reveal_core.incidents import SubsystemShare
 
 CAUSES = {c.id: c for c in load_causes()}
@@ -90,7 +90,23 @@ def test_what_hardly_moved_names_nothing():
     """A required signal just beyond its band is far too little to blame anything."""
     for cause in CAUSES.values():
         closest = max(term.gain for term in cause.terms)
-        assert ranked(moved(cause.terms, excess=0.3 / closest)) == (), cause.id
+        signals = [s for s in moved(cause.terms, excess=0.3 / closest) if not is_failure(s.metric)]
+        assert ranked(signals) == (), cause.id
+
+
+COUNTED = [
+    cause
+    for cause in CAUSES.values()
+    if all(
+        is_failure(s.metric) for s in moved([term for term in cause.terms if term.required]) if s.code is None
+    )
+    and any(is_failure(s.metric) for s in moved(cause.terms))
+]
+
+
+@pytest.mark.parametrize("cause", COUNTED, ids=lambda cause: cause.id)
+def test_a_single_error_that_hardware_counts_names_its_cause(cause):
+    assert cause.id in {found.id for found in ranked(moved(cause.terms, excess=0.15))}
 
 
 def test_a_little_is_no_confidence():

@@ -13,6 +13,7 @@ from reveal_core.detect.base import Detector
 from reveal_core.detect.coverage import CoverageDetector
 from reveal_core.detect.ensemble import DETECTORS
 from reveal_core.detect.excess import ExcessDetector
+from reveal_core.detect.failures import FailureDetector
 from reveal_core.detect.forest import IsolationForestDetector
 from reveal_core.detect.mahalanobis import PCAMahalanobisDetector
 from reveal_core.detect.plugin import PluginDetector
@@ -37,6 +38,7 @@ OWN = [
     IsolationForestDetector(n_estimators=30),
     ExcessDetector(),
     CoverageDetector(),
+    FailureDetector(),
 ]
 PLUGINS = [
     plugin("sklearn.ensemble.IsolationForest", n_estimators=30),
@@ -53,6 +55,8 @@ def healthy(detector: Detector) -> NDArray[np.float64]:
     draw = np.random.default_rng(0)
     if detector.sees == "coverage":
         return draw.uniform(0.9, 1.0, size=(150, FEATURES))
+    if detector.sees == "failures":
+        return np.zeros((150, FEATURES))
     return draw.normal(size=(150, FEATURES))
 
 
@@ -87,6 +91,7 @@ def expected_failures(detector: Detector) -> dict[str, str]:
         IsolationForestDetector(n_estimators=10),
         ExcessDetector(),
         CoverageDetector(),
+        FailureDetector(),
         plugin("sklearn.neighbors.LocalOutlierFactor", n_neighbors=5),
         plugin("pyod.models.knn.KNN", n_neighbors=2),
     ],
