@@ -19,6 +19,8 @@ from reveal_core.errors import UsageError
 Array = NDArray[np.float64]
 Contamination = Annotated[float, Field(gt=0.0, lt=0.5)]
 """Share of the training windows that `Detector.predict` calls outliers."""
+Sees = Literal["signals", "coverage", "failures"]
+"""What the features of a detector are; see `Detector`."""
 Above0 = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 
@@ -73,7 +75,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         (1 - contamination) quantile of the training scores.
     """
 
-    sees: ClassVar[Literal["signals", "coverage", "failures"]] = "signals"
+    sees: ClassVar[Sees] = "signals"
     accepts_missing: ClassVar[bool] = False
     costly_contributions: ClassVar[bool] = False
     resolution: ClassVar[float] = 0.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from reveal_core.detect.base import Array, Contamination, Detector
+from reveal_core.detect.base import Array, Contamination, Detector, Sees
 
 
 class CoverageDetector(Detector):
@@ -46,7 +46,7 @@ class CoverageDetector(Detector):
     [0.0, 0.6]
     """
 
-    sees: ClassVar[Literal["signals", "coverage", "failures"]] = "coverage"
+    sees: ClassVar[Sees] = "coverage"
     accepts_missing: ClassVar[bool] = True
     resolution: ClassVar[float] = 0.02
     """Losing a source whole, alone of all that is judged, must be beyond a threshold that faults set."""

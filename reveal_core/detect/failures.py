@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from reveal_core.detect.base import Above0, Array, Contamination, Detector
+from reveal_core.detect.base import Above0, Array, Contamination, Detector, Sees
 
 
 class FailureDetector(Detector):
@@ -44,7 +44,7 @@ class FailureDetector(Detector):
     [0.0, 0.95]
     """
 
-    sees: ClassVar[Literal["signals", "coverage", "failures"]] = "failures"
+    sees: ClassVar[Sees] = "failures"
     accepts_missing: ClassVar[bool] = True
     resolution: ClassVar[float] = 0.02
     """One error, alone of all that is judged, must be beyond a threshold that faults set."""
