@@ -59,6 +59,11 @@ class Series:
     facts: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
+    def metrics(self) -> frozenset[str]:
+        """Names of the channels' metrics."""
+        return frozenset(channel.metric for channel in self.channels.values())
+
+    @cached_property
     def held(self) -> frozenset[str]:
         """Names of the frame's columns: Polars names all of them anew at each call."""
         return frozenset(self.frame.columns)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 FEW_HOSTS = 16
-"""Hosts without an incident whose telemetry is read: what each collected, and peers to compare with."""
+"""Hosts without an incident whose telemetry is read, for what each collected; and of those with and of those
+without so many each are peers, that incidents of all hosts are compared with."""
 _SAMPLE = timedelta(seconds=1)
 """More than lies between a host's last sample and the end of a range that holds it."""
 MOST_DRAWN = 200
@@ -33,9 +34,7 @@ TREND_DAYS = 7
 def host_inputs(target: Store, scored: Sequence[Mapping[str, Any]]) -> list[HostInput]:
     """Return what a report shows of hosts that were scored.
 
-    Of many hosts without an incident only some are read, evenly spread over their names, and of very many
-    with one the worst; of the others the report has scores and coverage. What is read is kept only as far as
-    incidents speak of it: a report on a thousand hosts must not hold a thousand hosts' telemetry.
+    Of hosts that `kept_metrics` leaves out the report has scores and coverage.
 
     Raises
     ------
@@ -43,15 +42,28 @@ def host_inputs(target: Store, scored: Sequence[Mapping[str, Any]]) -> list[Host
         If the store cannot be reached, or scores or incidents are no longer there.
     """
     found = {result["host"]: _incidents(target, result) for result in scored}
+    kept = kept_metrics(found)
+    return [_host_input(target, result, found[result["host"]], kept.get(result["host"])) for result in scored]
+
+
+def kept_metrics(found: Mapping[str, Sequence[Incident]]) -> dict[str, set[str]]:
+    """Return the hosts whose telemetry a report reads, and of each the metrics that it keeps.
+
+    Of many hosts without an incident some are read, evenly spread over their names, and of very many with one
+    the worst. A peer keeps the metrics that any incident speaks of, another host those of its own incidents:
+    what is held must not grow as hosts times incidents on a day on which everything goes wrong.
+
+    Parameters
+    ----------
+    found
+        The incidents of each host.
+    """
     quiet = sorted(host for host, incidents in found.items() if not incidents)
     struck = sorted((host for host in found if found[host]), key=lambda host: (-_worst(found[host]), host))
-    read = {quiet[len(quiet) * n // FEW_HOSTS] for n in range(FEW_HOSTS)} if quiet else set()
-    read.update(struck[:MOST_DRAWN])
-    metrics = {metric.metric for host in read for one in found[host] for metric in one.metrics}
-    return [
-        _host_input(target, result, found[result["host"]], metrics if result["host"] in read else None)
-        for result in scored
-    ]
+    own = {host: {m.metric for one in found[host] for m in one.metrics} for host in struck[:MOST_DRAWN]}
+    every = {metric for metrics in own.values() for metric in metrics}
+    spread = [quiet[len(quiet) * n // FEW_HOSTS] for n in range(FEW_HOSTS)] if quiet else []
+    return own | dict.fromkeys([*spread, *struck[:FEW_HOSTS]], every)
 
 
 def _worst(incidents: Sequence[Incident]) -> float:

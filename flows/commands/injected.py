@@ -19,6 +19,8 @@ COLUMNS = (
     ("metric_top1", "metric first"),
     ("metric_top3", "in three"),
     ("subsystem_top1", "subsystem first"),
+    ("asked_metric_top3", "asked: metric in three"),
+    ("asked_subsystem_top1", "subsystem first"),
 )
 TABLES = ("kind", "size", "target", "subsystem")
 

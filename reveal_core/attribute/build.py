@@ -37,12 +37,30 @@ def build_incidents(
     profile
         How windows are joined to incidents.
     """
-    frame = scores.frame
-    threshold = frame["threshold"].to_numpy()
-    ratio = frame["fused"].to_numpy() / np.maximum(threshold, 1e-12)
-    anomalous = frame["anomalous"].to_numpy()
-    spans = group_windows(anomalous, ratio, excursions.excess, profile)
+    ratio = _ratio(scores)
+    spans = group_windows(scores.frame["anomalous"].to_numpy(), ratio, excursions.excess, profile)
     return tuple(_incident(span, scores, excursions, series, ratio, profile) for span in spans)
+
+
+def explain_windows(
+    scores: Scores, excursions: Excursions, series: Series, profile: Profile, windows: Sequence[int]
+) -> Incident:
+    """Return the incident that some windows would be, whether or not they are anomalous.
+
+    Parameters
+    ----------
+    scores, excursions, series, profile
+        As `build_incidents` takes them.
+    windows
+        Numbers of windows, ascending; one at least.
+    """
+    return _incident(Span(tuple(windows)), scores, excursions, series, _ratio(scores), profile)
+
+
+def _ratio(scores: Scores) -> np.ndarray:
+    """Return the fused score of each window over its threshold."""
+    threshold = scores.frame["threshold"].to_numpy()
+    return np.asarray(scores.frame["fused"].to_numpy() / np.maximum(threshold, 1e-12))
 
 
 def _incident(

@@ -20,7 +20,7 @@ from reveal_core.evaluate.agreement import (
     stability,
     within_budget,
 )
-from reveal_core.evaluate.injected import InjectedPerturbation, Judged, judge_incidents
+from reveal_core.evaluate.injected import Found, Judged, judge_incidents
 from reveal_core.evaluate.injected_result import InjectedResult, pooled
 from reveal_core.evaluate.matching import EARLY_S, LATE_S, InjectedFault, false_incidents, match_faults
 from reveal_core.incidents import Incident
@@ -109,7 +109,7 @@ def judge_setting(
     extents: list[Extent] = []
     injected: list[InjectedResult] = []
     for part in parts:
-        found: list[tuple[tuple[InjectedPerturbation, ...], tuple[Incident, ...]]] = []
+        found: list[Found] = []
         recorded: Windows | None = None
         for number, judged in enumerate(part.judged):
             begun = clock()
@@ -120,12 +120,12 @@ def judge_setting(
             for flags, other in zip(runs[1:], repeated, strict=True):
                 flags[name] = flagged_seconds(other.score_windows(judged.windows))
             extents += [_extent(name, incident) for incident in analysis.incidents]
-            found.append((judged.perturbations, analysis.incidents))
+            found.append(Found(judged.perturbations, analysis.incidents))
             recorded = recorded or judged.windows
         if recorded is None:
             raise ValueError(f"{part.host}: nothing to judge")
-        own += found[0][1]
-        injected.append(judge_incidents(recorded, found[0][1], found[1:], stride_s=profile.stride_s))
+        own += found[0].incidents
+        injected.append(judge_incidents(recorded, found[0].incidents, found[1:], stride_s=profile.stride_s))
     false, days = _false(own, injected, faults)
     metrics = {
         "fit_seconds": round(fit_seconds, 3),

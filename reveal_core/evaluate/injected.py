@@ -12,24 +12,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import numpy as np
+
+from reveal_core.attribute.build import explain_windows
 from reveal_core.evaluate.injected_draw import Stretch, draw
 from reveal_core.evaluate.injected_plan import DEFAULT_PLAN, InjectedPerturbation, InjectionPlan
-from reveal_core.evaluate.injected_result import InjectedResult, JudgedFault
+from reveal_core.evaluate.injected_result import InjectedResult, JudgedFault, Named
 from reveal_core.evaluate.injected_scale import habits
 from reveal_core.evaluate.injected_writing import write
 from reveal_core.evaluate.matching import LATE_S, InjectedFault, false_incidents, match_faults
 from reveal_core.features.derived import BUSIEST_CORE, DERIVED
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.incidents import Incident
-from reveal_core.method import analyse_windows, build_series, build_windows
+from reveal_core.method import Analysis, analyse_windows, build_series, build_windows
 from reveal_core.model import RevealModel
 from reveal_core.profiles import profile_from
 from reveal_core.telemetry import Series, Telemetry
-from reveal_core.timespec import without
+from reveal_core.timespec import to_ns, without
 from reveal_core.windows import COVERAGE, Windows
 
 __all__ = [
     "DEFAULT_PLAN",
+    "Found",
     "InjectedPerturbation",
     "InjectedResult",
     "InjectionPlan",
@@ -48,6 +52,24 @@ class Judged:
     series: Series
     windows: Windows
     perturbations: tuple[InjectedPerturbation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was made of a copy.
+
+    Attributes
+    ----------
+    perturbations, incidents
+        What was written into it, and what was found in it.
+    asked
+        What is said of the windows of each perturbation, whether or not an incident begins there; none of it
+        where that was not asked.
+    """
+
+    perturbations: tuple[InjectedPerturbation, ...]
+    incidents: tuple[Incident, ...]
+    asked: tuple[Incident, ...] = ()
 
 
 def inject(
@@ -122,7 +144,7 @@ def evaluate_injected(
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> InjectedResult:
-    """Judge a model by perturbations written into a host's telemetry.
+    """Judge a model by perturbations written into a host's telemetry, and what it says where they are.
 
     Parameters
     ----------
@@ -148,10 +170,12 @@ def evaluate_injected(
     for copy, perturbations in injected_copies(telemetry, series, plan, start=start, end=end):
         changed = build_series(copy)
         copies.append(Judged(changed, build_windows(changed, profile, start, end), tuple(perturbations)))
-    return judge_injected(model, clean, copies)
+    return judge_injected(model, clean, copies, ask=True)
 
 
-def judge_injected(model: RevealModel, clean: Judged, copies: Sequence[Judged]) -> InjectedResult:
+def judge_injected(
+    model: RevealModel, clean: Judged, copies: Sequence[Judged], *, ask: bool = False
+) -> InjectedResult:
     """Judge a model by copies of one host's telemetry whose windows are there already.
 
     An incident that begins where one begins in the clean telemetry finds no perturbation: it is the
@@ -165,23 +189,36 @@ def judge_injected(model: RevealModel, clean: Judged, copies: Sequence[Judged]) 
         The telemetry as recorded.
     copies
         The same with perturbations.
+    ask
+        Whether the windows of each perturbation are to be explained too; that takes .1 to .2 s for each.
     """
+    own = analyse_windows(model, clean.series, clean.windows).incidents
+    found = []
+    for copy in copies:
+        analysis = analyse_windows(model, copy.series, copy.windows)
+        asked = _asked(model, analysis, copy.perturbations) if ask else ()
+        found.append(Found(copy.perturbations, analysis.incidents, asked))
+    return judge_incidents(clean.windows, own, found, stride_s=profile_from(model.profile).stride_s)
+
+
+def _asked(
+    model: RevealModel, analysis: Analysis, perturbations: Sequence[InjectedPerturbation]
+) -> tuple[Incident, ...]:
+    """Return what is said of the windows whose middle lies within each perturbation."""
     profile = profile_from(model.profile)
-    return judge_incidents(
-        clean.windows,
-        analyse_windows(model, clean.series, clean.windows).incidents,
-        [
-            (copy.perturbations, analyse_windows(model, copy.series, copy.windows).incidents)
-            for copy in copies
-        ],
-        stride_s=profile.stride_s,
-    )
+    excursions = model.excursions(analysis.windows)
+    middle = excursions.start_ns + round(profile.window_s * 5e8)
+    said = []
+    for one in perturbations:
+        windows = np.flatnonzero((middle >= to_ns(one.onset)) & (middle < to_ns(one.end)))
+        said.append(explain_windows(analysis.scores, excursions, analysis.series, profile, windows.tolist()))
+    return tuple(said)
 
 
 def judge_incidents(
     windows: Windows,
     own: Sequence[Incident],
-    copies: Sequence[tuple[Sequence[InjectedPerturbation], Sequence[Incident]]],
+    copies: Sequence[Found],
     *,
     stride_s: float,
 ) -> InjectedResult:
@@ -192,18 +229,20 @@ def judge_incidents(
     windows, own
         The telemetry's windows as recorded, and its incidents.
     copies
-        What was written into each copy, and its incidents.
+        What was made of each copy.
     stride_s
         Distance of windows, s.
     """
     near = timedelta(seconds=stride_s / 2.0)
     faults: list[JudgedFault] = []
     after: list[Incident] = []
-    for perturbations, found in copies:
-        new = [one for one in found if not any(abs(one.start - known.start) < near for known in own)]
-        truth = [_truth(number, one) for number, one in enumerate(perturbations)]
+    for copy in copies:
+        new = [one for one in copy.incidents if not any(abs(one.start - known.start) < near for known in own)]
+        truth = [_truth(number, one) for number, one in enumerate(copy.perturbations)]
         for match in match_faults(truth, new):
-            faults.append(_judged(perturbations[int(match.fault.name)], match.incident))
+            number = int(match.fault.name)
+            asked = copy.asked[number] if copy.asked else None
+            faults.append(_judged(copy.perturbations[number], match.incident, asked))
         after += false_incidents(truth, new)
     frame = windows.frame
     seconds = (frame["end"][-1] - frame["start"][0]).total_seconds() if frame.height else 0.0
@@ -216,19 +255,22 @@ def _truth(number: int, one: InjectedPerturbation) -> InjectedFault:
     return InjectedFault(str(number), one.subsystems[0] if one.subsystems else "", one.onset, one.end)
 
 
-def _judged(one: InjectedPerturbation, incident: Incident | None) -> JudgedFault:
+def _judged(one: InjectedPerturbation, incident: Incident | None, asked: Incident | None) -> JudgedFault:
     judged = JudgedFault(one, incident is not None)
-    if incident is None:
-        return judged
-    delay = (incident.start - one.onset).total_seconds()
-    judged = replace(judged, delay_s=delay, incident=incident.id)
-    if not one.subsystems:  # the whole host: no metric and no subsystem is the right one
-        return judged
+    if incident is not None:
+        delay = (incident.start - one.onset).total_seconds()
+        judged = replace(judged, delay_s=delay, incident=incident.id, named=_named(one, incident))
+    return replace(judged, asked=_named(one, asked)) if asked is not None else judged
+
+
+def _named(one: InjectedPerturbation, incident: Incident) -> Named | None:
+    """Return where an incident names what was perturbed; None for the whole host, where nothing is right."""
+    if not one.subsystems:
+        return None
     right = moved_metrics(one.metrics) | ({COVERAGE} if one.kind == "lost" else set())
     names = list(dict.fromkeys(evidence.metric for evidence in incident.metrics))
     ranking = [share.name for share in incident.subsystems]
-    return replace(
-        judged,
+    return Named(
         metric_rank=next((place for place, name in enumerate(names, 1) if name in right), None),
         subsystem_rank=next((place for place, name in enumerate(ranking, 1) if name in one.subsystems), None),
     )

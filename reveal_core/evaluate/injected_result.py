@@ -13,6 +13,14 @@ from reveal_core.incidents import iso
 
 
 @dataclass(frozen=True)
+class Named:
+    """Place of the first right metric and of the right subsystem, from 1; None where none is named."""
+
+    metric_rank: int | None
+    subsystem_rank: int | None
+
+
+@dataclass(frozen=True)
 class JudgedFault:
     """A perturbation and the incident that begins at it.
 
@@ -23,24 +31,21 @@ class JudgedFault:
     detected
         Whether an incident begins at it, see `reveal_core.evaluate.matching.match_faults`.
     delay_s
-        Seconds from the onset to the incident's start; None where it was missed, as all that follows.
-    metric_rank, subsystem_rank
-        Place of the first right metric and subsystem in the incident, from 1; None where none is named.
+        Seconds from the onset to the incident's start; None where it was missed.
     incident
-        The incident's id.
+        The incident's id; None where it was missed.
+    named
+        Where the incident names what was perturbed; None where it was missed, or nothing is right for it.
+    asked
+        The same of what is said of its windows when asked, found or not; None where that was not asked.
     """
 
     perturbation: InjectedPerturbation
     detected: bool
     delay_s: float | None = None
-    metric_rank: int | None = None
-    subsystem_rank: int | None = None
     incident: str | None = None
-
-    @property
-    def attributable(self) -> bool:
-        """Whether a metric and a subsystem are right for it; those of a whole host are not."""
-        return bool(self.perturbation.subsystems)
+    named: Named | None = None
+    asked: Named | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; times are ISO 8601 in UTC."""
@@ -60,9 +65,9 @@ class JudgedFault:
             "clipped": round(one.clipped, 4),
             "detected": self.detected,
             "delay_s": _rounded(self.delay_s),
-            "metric_rank": self.metric_rank,
-            "subsystem_rank": self.subsystem_rank,
+            **_ranks("", self.named),
             "incident": self.incident,
+            **_ranks("asked_", self.asked),
         }
 
 
@@ -92,7 +97,8 @@ class InjectedResult:
         """Figures with stable names; None stands for what cannot be told.
 
         ``metric_top1``, ``metric_top3`` and ``subsystem_top1`` are shares of the detected perturbations that
-        have a right metric or subsystem. ``false_incidents`` are the recording's own and the after-effects.
+        have a right metric or subsystem; with ``asked_`` before them of all that have one, by what is said of
+        their windows. ``false_incidents`` are the recording's own and the after-effects.
         """
         return {
             **figures(self.faults),
@@ -148,16 +154,30 @@ def pooled(results: Sequence[InjectedResult]) -> InjectedResult:
 def figures(faults: Sequence[JudgedFault]) -> dict[str, Any]:
     """Return counts and shares of some perturbations."""
     found = [fault for fault in faults if fault.detected]
-    named = [fault for fault in found if fault.attributable]
     delays = [fault.delay_s for fault in found if fault.delay_s is not None]
     return {
         "injected": len(faults),
         "detected": len(found),
         "recall": _share(len(found), len(faults)),
         "median_delay_s": _rounded(median(delays)) if delays else None,
-        "metric_top1": _share(sum(fault.metric_rank == 1 for fault in named), len(named)),
-        "metric_top3": _share(sum((fault.metric_rank or 99) <= 3 for fault in named), len(named)),
-        "subsystem_top1": _share(sum(fault.subsystem_rank == 1 for fault in named), len(named)),
+        **_tops("", [fault.named for fault in found if fault.named is not None]),
+        **_tops("asked_", [fault.asked for fault in faults if fault.asked is not None]),
+    }
+
+
+def _tops(prefix: str, named: Sequence[Named]) -> dict[str, float | None]:
+    count = len(named)
+    return {
+        f"{prefix}metric_top1": _share(sum(one.metric_rank == 1 for one in named), count),
+        f"{prefix}metric_top3": _share(sum((one.metric_rank or 99) <= 3 for one in named), count),
+        f"{prefix}subsystem_top1": _share(sum(one.subsystem_rank == 1 for one in named), count),
+    }
+
+
+def _ranks(prefix: str, named: Named | None) -> dict[str, int | None]:
+    return {
+        f"{prefix}metric_rank": named.metric_rank if named else None,
+        f"{prefix}subsystem_rank": named.subsystem_rank if named else None,
     }
 
 

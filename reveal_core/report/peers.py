@@ -33,10 +33,11 @@ def with_peers(incident: Incident, others: Sequence[Series]) -> Incident:
         The incident; what it says of peers so far is replaced where there are others, but for one that was
         found by comparing the hosts of a job: those were its peers, and no others are.
     others
-        Series of the other hosts, in order of their names; those without samples of a metric are none of its
-        peers.
+        Series of the other hosts, in order of their names; those without a metric are none of its peers.
     """
-    if not others or not incident.metrics or incident.cause == STRAGGLER:
+    wanted = {metric.metric for metric in incident.metrics}
+    others = [series for series in others if not wanted.isdisjoint(series.metrics)]
+    if not others or incident.cause == STRAGGLER:
         return incident
     chosen = [others[n] for n in np.linspace(0, len(others) - 1, min(len(others), MAX_PEERS)).astype(int)]
     found: list[list[float]] = [[] for _ in incident.metrics]

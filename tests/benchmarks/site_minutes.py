@@ -21,9 +21,15 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-PAGES = {"prefect": "{prefect}/runs", "mlflow": "{mlflow}/#/models", "reports": "{reports}"}
-SIZE: Any = {"width": 1280, "height": 800}
+PAGES = {
+    "prefect": "{prefect}/runs",
+    "mlflow": "{mlflow}/#/models?workflowType=machine_learning",
+    "reports": "{reports}",
+}
+SIZE: Any = {"width": 1280, "height": 960}
 FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-component-update"]
+NO_GREETING = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+"""MLflow's assistant opens by itself at a first visit, over half of the page."""
 SETTLE_MS = 8_000
 """What a page may take to show what it asks for; Prefect's asks for ever."""
 STEP_S = 2.0
@@ -60,6 +66,7 @@ def take_pictures(told: dict[str, str], folder: Path) -> list[str]:
     with sync_playwright() as player:
         browser = player.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         page = browser.new_page(viewport=SIZE, reduced_motion="reduce")
+        page.add_init_script(NO_GREETING)
         for name, address in PAGES.items():
             files.append(str(folder / f"site-{name}.png"))
             page.goto(address.format(**told))

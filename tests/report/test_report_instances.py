@@ -135,6 +135,14 @@ def test_of_very_many_peers_some_are_looked_at() -> None:
     assert with_peers(incident("n", HOT), [other] * 500).metrics[0].peers == MAX_PEERS
 
 
+def test_peers_are_looked_for_among_those_that_have_the_metric() -> None:
+    """Of a host whose own incident is another one, a report may hold other metrics only."""
+    channels = {"x": Channel("x", "nic.rx", "", "network", "gauge", "/s", "netdev", 100)}
+    other = Series("o", pl.DataFrame({"ts": series("o", (), 160).frame["ts"], "x": 1.0}), channels)
+    among = [*[other] * 400, series("p", (), 160, cores=2), *[other] * 300]
+    assert with_peers(incident("n", HOT), among).metrics[0].peers == 1
+
+
 def test_a_report_says_what_peers_showed() -> None:
     hosts = [fleet_host("a", [HOT], 160, cores=20), fleet_host("b", (), 160, cores=20)]
     report = build_report("r", "t", CREATED, HOUR, HOUR + timedelta(seconds=160), hosts, MODEL)
