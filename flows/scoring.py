@@ -17,6 +17,9 @@ from tasks.runner import Runner
 from tasks.scoring import choose_model, not_scored, require_scored, score_hosts
 
 HOSTS_PER_TASK = 8
+MANY_TASKS = 64
+"""Beyond so many tasks groups grow to twice their size: each task costs an orchestrator a tenth of a second
+and more, and so many are enough to even out the work of some cores."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Scoring:
     model
         Reference to one model for all hosts; each hardware class's champion if None.
     hosts_per_task
-        Hosts that one task handles.
+        Hosts that one task handles; up to twice as many where there would be more than `MANY_TASKS` tasks.
     plugins
         Detectors of other libraries that models may hold.
     """
@@ -106,6 +109,7 @@ def judge(
     models = run.call(
         choose_model, tracking_uri=how.tracking_uri, model=how.model, hardware_classes=sorted(wanted)
     )
+    size = task_size(len(classified), how.hosts_per_task)
     calls = [
         {
             "store": how.store,
@@ -115,9 +119,7 @@ def judge(
             "plugins": list(how.plugins),
         }
         for name, reference in sorted(models.items())
-        for group in groups_of(
-            [plan for plan in classified if plan["hardware_class"] == name], how.hosts_per_task
-        )
+        for group in groups_of([plan for plan in classified if plan["hardware_class"] == name], size)
     ]
     results = [result for group in run.map(score_hosts, calls, heavy=True) for result in group]
     results += [
@@ -125,6 +127,15 @@ def judge(
     ]
     results, told = with_peers(run, how.store, results)
     return Scored(_with_silent(results, silent), models, [*_notes(results), *told])
+
+
+def task_size(hosts: int, least: int) -> int:
+    """Return how many hosts one task handles.
+
+    >>> [task_size(hosts, 8) for hosts in (10, 512, 800, 1000, 5000)]
+    [8, 8, 12, 15, 16]
+    """
+    return max(least, min(2 * least, hosts // MANY_TASKS))
 
 
 def _why_not(plan: Mapping[str, Any]) -> str:

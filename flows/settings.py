@@ -164,7 +164,9 @@ class MLflowSettings(BaseModel, extra="forbid"):
 class FleetSettings(BaseModel, extra="forbid"):
     """How work is cut into tasks: ``REVEAL_FLEET__HOSTS_PER_TASK`` and so on."""
 
-    hosts_per_task: int = Field(default=8, ge=1, description="Hosts that one task of a flow handles.")
+    hosts_per_task: int = Field(
+        default=8, ge=1, description="Hosts that one task handles; in a large fleet up to twice."
+    )
     workers: int | None = Field(
         default=None, ge=1, description="Processes that scoring is spread over; one a core if not given."
     )

@@ -10,6 +10,7 @@ from typing import Any
 from prefect import Task
 from prefect.cache_policies import INPUTS, NO_CACHE, RUN_ID, CachePolicy
 from prefect.runtime import flow_run
+from prefect.utilities.annotations import quote
 
 from reveal_core.errors import UnavailableError
 from tasks.alerting import announce_incidents
@@ -195,13 +196,18 @@ class PrefectRunner:
 
     def call(self, stage: Stage, /, **arguments: Any) -> Any:
         """Run one stage as a task."""
-        return TASKS[stage](**arguments)
+        return TASKS[stage](**_as_they_are(arguments))
 
     def map(self, stage: Stage, calls: Sequence[Mapping[str, Any]], *, heavy: bool = False) -> list[Any]:
         """Submit a task per set of arguments to the flow's task runner and wait for all."""
         elsewhere = heavy and worth_it(len(calls), self._workers)
         task = apart(stage, self._workers) if elsewhere else TASKS[stage]
-        futures = [task.submit(**arguments) for arguments in calls]
+        futures = [task.submit(**_as_they_are(arguments)) for arguments in calls]
         for future in futures:
             future.wait()
         return [future.result() for future in futures]
+
+
+def _as_they_are(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments in which Prefect looks for no futures: it visits each element, and a fleet has many."""
+    return {name: quote(value) for name, value in arguments.items()}

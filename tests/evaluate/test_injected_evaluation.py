@@ -15,14 +15,16 @@ from reveal_core.errors import UsageError
 from reveal_core.evaluate.injected import (
     DEFAULT_PLAN,
     InjectionPlan,
+    Judged,
     evaluate_injected,
     inject,
     injected_copies,
+    judge_injected,
     moved_metrics,
 )
 from reveal_core.evaluate.injected_plan import KINDS, LOST_TARGETS, SIZED
 from reveal_core.evaluate.injected_result import JudgedFault, figures
-from reveal_core.method import build_series, fit_model
+from reveal_core.method import build_series, build_windows, fit_model
 from reveal_core.profiles import load_profile
 from reveal_core.telemetry import SPARSE_GRID
 
@@ -49,6 +51,27 @@ def test_large_perturbations_are_found_and_explained_and_tiny_ones_are_not(resul
     assert summary["subsystem_top1"] >= 0.8
 
 
+def test_what_is_too_small_to_be_found_is_explained_when_asked(result) -> None:
+    missed = [fault for fault in result.faults if not fault.detected]
+    assert missed
+    assert all(fault.asked is not None and fault.named is None for fault in missed)
+    large = result.by("size")["40"]
+    assert large["asked_metric_top3"] >= 0.8
+    assert large["asked_subsystem_top1"] >= 0.8
+
+
+def test_only_those_who_ask_pay_for_it(model) -> None:
+    telemetry = sample_telemetry(150.0, seed=1)
+    series = build_series(telemetry)
+    profile = load_profile("default")
+    clean = Judged(series, build_windows(series, profile))
+    ((copy, told),) = injected_copies(telemetry, series, replace(PLAN, count=1))
+    changed = build_series(copy)
+    found = judge_injected(model, clean, [Judged(changed, build_windows(changed, profile), tuple(told))])
+    assert [fault.asked for fault in found.faults] == [None]
+    assert found.summary["asked_metric_top3"] is None
+
+
 def test_figures_have_stable_names_and_are_plain(result) -> None:
     document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert set(document) == {
@@ -66,6 +89,8 @@ def test_figures_have_stable_names_and_are_plain(result) -> None:
         "metric_top1",
         "metric_top3",
         "subsystem_top1",
+        "asked_metric_top3",
+        "asked_subsystem_top1",
         "false_incidents",
         "healthy_hours",
         "recall_by_kind",
@@ -84,6 +109,8 @@ def test_figures_have_stable_names_and_are_plain(result) -> None:
         "delay_s",
         "metric_rank",
         "subsystem_rank",
+        "asked_metric_rank",
+        "asked_subsystem_rank",
     }
     assert sum(row["injected"] for row in document["by_subsystem"].values()) == 24
     assert set(document["by_kind"]) == set(SIZED)
