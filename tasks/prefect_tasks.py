@@ -209,5 +209,5 @@ class PrefectRunner:
 
 
 def _as_they_are(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in which Prefect looks for no futures: it visits each element, and a fleet has many."""
+    """Return arguments in which Prefect looks for no futures: it would visit every element of them."""
     return {name: quote(value) for name, value in arguments.items()}
