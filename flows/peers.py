@@ -8,8 +8,9 @@ from typing import Any
 from flows.settings import load_settings
 from reveal_core.jobtable import job_of_facts
 from reveal_core.timespec import parse_duration
-from tasks.peers import compare_peers, find_peers, note_stragglers
+from tasks.peers import compare_peers, find_peers
 from tasks.runner import Runner
+from tasks.stragglers import note_stragglers
 
 
 def with_peers(

@@ -28,12 +28,13 @@ from tasks.drifting import refit_hosts, watch_hosts
 from tasks.fitting import fit_hosts
 from tasks.investigating import investigate_host
 from tasks.maintaining import clean_store, maintain_hosts, plan_maintenance
-from tasks.peers import compare_peers, find_peers, note_stragglers
+from tasks.peers import compare_peers, find_peers
 from tasks.planning import classify_hosts, plan_hosts
 from tasks.pool import ONE_THREAD, run_apart, worth_it
 from tasks.publishing import publish_report
 from tasks.runner import Stage, stage_title
 from tasks.scoring import choose_model, score_hosts
+from tasks.stragglers import note_stragglers
 from tasks.subject import choose_baseline, find_subject
 
 STORE_TAG = "reveal-store"
