@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ GROUPS = {
 """What is measured together, and the claims that it answers."""
 SETTLE_S = 20.0
 """What a workload needs to come to rest before its run counts."""
+LEAST_RUN_S = 40.0
+"""A model needs thirty windows, of 5 s too."""
 HOUR_S, CHANNELS = 3600.0, 700
 
 
@@ -73,7 +75,7 @@ def reproduce(
     Raises
     ------
     UsageError
-        If a group is not known, or the recording holds too little.
+        If a group is not known, runs are too few or too short, or the recording holds too little.
     UnavailableError
         If something cannot be run on this machine.
     """
@@ -85,6 +87,8 @@ def reproduce(
     if runs < 2:
         raise UsageError("--runs must be 2 at least: runs are compared with each other")
     chosen = [name for name in GROUPS if not only or name in only]
+    if "recording" in chosen and store is None and run_s < LEAST_RUN_S:
+        raise UsageError(f"--run {run_s:g} s is too short: at least {LEAST_RUN_S:g} s, to learn from a run")
     here: dict[str, str] = {}
     if "recording" in chosen:
         here |= _recording(folder, runs, run_s, store, seed, say)
@@ -156,14 +160,14 @@ def _recording(
         }
     )
     say("comparing windows of different lengths")
-    halves = {
-        f"{name}-{number}": _halves(one)
+    pairs_of_runs = {
+        f"{name}-{number}": pair
         for name, several in recorded.items()
-        for number, one in enumerate(several)
+        for number, pair in enumerate(pairwise(several))
     }
     grids = [replace(PAPER, window_s=window, stride_s=stride) for window, stride, _ in GRIDS]
     every = [number for _, _, number in GRIDS]
-    fine, coarse = (one.words() for one in agreement(halves, grids, seed, every))
+    fine, coarse = (one.words() for one in agreement(pairs_of_runs, grids, seed, every))
     before, after = _bytes_a_second(source, first, kept.kept)
     sampled = [channel for channel in first.channels.values() if channel.period_ms > 0]
     return {
@@ -201,16 +205,6 @@ def _by_workload(source: Store) -> dict[str, list[Telemetry]]:
             f"store {source.url} is no recording of workloads: {what}, two at least are compared"
         )
     return found
-
-
-def _halves(telemetry: Telemetry) -> tuple[Telemetry, Telemetry]:
-    from dataclasses import replace
-
-    first, last = telemetry.frame["ts"][0], telemetry.frame["ts"][-1]
-    middle = first + (last - first) / 2
-    before = telemetry.frame.filter(telemetry.frame["ts"] < middle)
-    after = telemetry.frame.filter(telemetry.frame["ts"] >= middle - timedelta(seconds=1))
-    return replace(telemetry, frame=before), replace(telemetry, frame=after)
 
 
 def _bytes_a_second(source: Store, telemetry: Telemetry, kept: Sequence[str]) -> tuple[float, float]:

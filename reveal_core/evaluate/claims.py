@@ -96,7 +96,8 @@ CLAIMS = (
         "overlap",
         "default against fine windows: intersection over union",
         "median 0.50",
-        "profile paper, seconds in which a flagged window ends, median over workloads",
+        "profile paper, learned from each run and judged on the next of its workload; seconds in which a "
+        "flagged window ends, median over runs",
     ),
     Claim(
         "hit-rate",

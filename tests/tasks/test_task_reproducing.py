@@ -10,13 +10,15 @@ import pytest
 from flows.cli import main
 from reveal_core.errors import UsageError
 from reveal_core.evaluate.claims import CLAIMS
-from tasks.reproducing import GROUPS, reproduce
+from tasks.reproducing import GROUPS, LEAST_RUN_S, reproduce
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, make_store) -> str:
     path = tmp_path_factory.mktemp("recorded") / "store"
-    return str(make_store(path, hosts=["training-1", "training-2", "serving-1", "serving-2"], seconds=80))
+    return str(
+        make_store(path, hosts=["training-1", "training-2", "serving-1", "serving-2"], seconds=LEAST_RUN_S)
+    )
 
 
 @pytest.mark.slow
@@ -51,6 +53,12 @@ def test_a_store_that_is_no_recording(tmp_path: Path, make_store, hosts: list[st
     path.mkdir(exist_ok=True)
     with pytest.raises(UsageError, match=said):
         reproduce(tmp_path, runs=2, run_s=10.0, only=["recording"], store=str(path))
+
+
+def test_runs_that_nothing_could_be_learned_from_are_refused_before_they_are_recorded(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--run 39 s is too short: at least 40 s"):
+        reproduce(tmp_path, runs=10, run_s=LEAST_RUN_S - 1.0)
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_part_that_is_not_known(tmp_path: Path) -> None:
