@@ -53,7 +53,11 @@ def reproduce(
         )
     if markdown is not None:
         lines = ["| claim | publication | here | how |", "|---|---|---|---|"]
-        lines += [f"| {row['claim']} | {row['paper']} | {row['here']} | {row['how']} |" for row in found]
+        # A bar within a cell, as in |r|, would end it.
+        cells = [
+            [row[name].replace("|", "\\|") for name in ("claim", "paper", "here", "how")] for row in found
+        ]
+        lines += [f"| {' | '.join(row)} |" for row in cells]
         put_section(markdown, SECTION, "\n".join(lines))
     emit(found, as_json=json, text=lambda console: _show(console, found))
 

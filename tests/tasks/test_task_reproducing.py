@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from flows.cli import main
 from reveal_core.errors import UsageError
 from reveal_core.evaluate.claims import CLAIMS
+from tasks import benching, reproducing
 from tasks.reproducing import GROUPS, LEAST_RUN_S, reproduce
 
 
@@ -42,6 +45,8 @@ def test_a_recording_is_measured_and_the_rest_is_said_to_be_missing(
     assert here["cpu-100ms"] == here["cases"] == "not measured"
     assert here["subsystems"] == "-"
     assert "| channels of a host | over 700 | 19 |" in page.read_text()
+    table = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in table} == {5}
     assert {claim for claims in GROUPS.values() for claim in claims} <= {claim.id for claim in CLAIMS}
 
 
@@ -59,6 +64,19 @@ def test_runs_that_nothing_could_be_learned_from_are_refused_before_they_are_rec
     with pytest.raises(UsageError, match="--run 39 s is too short: at least 40 s"):
         reproduce(tmp_path, runs=10, run_s=LEAST_RUN_S - 1.0)
     assert not any(tmp_path.iterdir())
+
+
+def test_speed_and_cost_of_the_collector_are_what_the_benches_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benching, "wide_host_cost", partial(benching.wide_host_cost, 2, 16, 8))
+    monkeypatch.setattr(benching, "Workload", lambda _folder: nullcontext())  # it takes half a minute to rest
+    for name, value in {"HOUR_S": 330.0, "CHANNELS": 40, "COLLECTED_S": 0.5}.items():
+        monkeypatch.setattr(reproducing, name, value)
+    rows = reproduce(tmp_path, runs=2, run_s=LEAST_RUN_S, only=["speed", "collector"])
+    here = {claim.id: row["here"] for claim, row in zip(CLAIMS, rows, strict=True)}
+    assert all(float(here[name].removesuffix(" s")) > 0.0 for name in GROUPS["speed"])
+    assert all(float(here[name].removesuffix(" % of a core")) > 0.0 for name in GROUPS["collector"])
 
 
 def test_a_part_that_is_not_known(tmp_path: Path) -> None:
