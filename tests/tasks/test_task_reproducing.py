@@ -75,7 +75,8 @@ def test_speed_and_cost_of_the_collector_are_what_the_benches_measure(
         monkeypatch.setattr(reproducing, name, value)
     rows = reproduce(tmp_path, runs=2, run_s=LEAST_RUN_S, only=["speed", "collector"])
     here = {claim.id: row["here"] for claim, row in zip(CLAIMS, rows, strict=True)}
-    assert all(float(here[name].removesuffix(" s")) > 0.0 for name in GROUPS["speed"])
+    # So little is done that a hundredth of a second may be more than it takes.
+    assert all(float(here[name].removesuffix(" s")) >= 0.0 for name in GROUPS["speed"])
     assert all(float(here[name].removesuffix(" % of a core")) > 0.0 for name in GROUPS["collector"])
 
 
