@@ -157,7 +157,7 @@ class Session:
     def name(self, uuid: str) -> str:
         """Return the short stable name of a GPU; the whole UUID where another GPU has that name already.
 
-        Of two GPUs whose UUIDs begin alike (one pair in four thousand million) the one that is found first has
+        Of two GPUs whose UUIDs begin alike (one pair in four thousand million) the one found first has
         the short name: to settle it otherwise, each GPU would have to wait for one that may hang.
 
         >>> Session().name("GPU-1a2b3c4d-0000-1111-2222-333344445555")
