@@ -51,13 +51,13 @@ def note_stragglers(
     store
         Root of the store.
     scored
-        Hosts that were scored, as `find_peers` takes them, each with ``incidents`` (ids).
+        Hosts that were scored, as `tasks.peers.find_peers` takes them, each with ``incidents`` (ids).
     running
-        From `find_peers`.
+        From `tasks.peers.find_peers`.
     compared
-        From `compare_peers`, of every group.
+        From `tasks.peers.compare_peers`, of every group.
     span_s
-        As `find_peers` takes it.
+        As `tasks.peers.find_peers` takes it.
 
     Returns
     -------

@@ -52,11 +52,10 @@ def reproduce(
             say=say,
         )
     if markdown is not None:
+        from reveal_core.report.render_markdown import escape
+
         lines = ["| claim | publication | here | how |", "|---|---|---|---|"]
-        # A bar within a cell, as in |r|, would end it.
-        cells = [
-            [row[name].replace("|", "\\|") for name in ("claim", "paper", "here", "how")] for row in found
-        ]
+        cells = [[escape(row[name]) for name in ("claim", "paper", "here", "how")] for row in found]
         lines += [f"| {' | '.join(row)} |" for row in cells]
         put_section(markdown, SECTION, "\n".join(lines))
     emit(found, as_json=json, text=lambda console: _show(console, found))

@@ -35,9 +35,11 @@ def with_peers(incident: Incident, others: Sequence[Series]) -> Incident:
     others
         Series of the other hosts, in order of their names; those without a metric are none of its peers.
     """
+    if incident.cause == STRAGGLER:
+        return incident
     wanted = {metric.metric for metric in incident.metrics}
     others = [series for series in others if not wanted.isdisjoint(series.metrics)]
-    if not others or incident.cause == STRAGGLER:
+    if not others:
         return incident
     chosen = [others[n] for n in np.linspace(0, len(others) - 1, min(len(others), MAX_PEERS)).astype(int)]
     found: list[list[float]] = [[] for _ in incident.metrics]
