@@ -9,7 +9,9 @@ from typing import Any
 
 from prefect import Task
 from prefect.cache_policies import INPUTS, NO_CACHE, RUN_ID, CachePolicy
+from prefect.context import FlowRunContext
 from prefect.runtime import flow_run
+from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
 from reveal_core.errors import UnavailableError
@@ -203,7 +205,10 @@ class PrefectRunner:
         """Submit a task per set of arguments to the flow's task runner and wait for all."""
         elsewhere = heavy and worth_it(len(calls), self._workers)
         task = apart(stage, self._workers) if elsewhere else TASKS[stage]
-        futures = [task.submit(**_as_they_are(arguments)) for arguments in calls]
+        # Dask takes apart the tuple that quotes an argument; threads hand it over as it is.
+        context = FlowRunContext.get()
+        threads = context is not None and isinstance(context.task_runner, ThreadPoolTaskRunner)
+        futures = [task.submit(**(_as_they_are(each) if threads else each)) for each in calls]
         for future in futures:
             future.wait()
         return [future.result() for future in futures]

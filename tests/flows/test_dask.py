@@ -24,7 +24,6 @@ def scored(store: Path, environment: dict[str, str]) -> dict:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_a_flow_on_dask_finds_what_it_finds_here(
     prefect_api: str, fitted_store, tmp_path: Path, make_store
 ) -> None:
