@@ -29,7 +29,7 @@ from reveal_core.features.pruning import prune
 from reveal_core.features.rates import CHANGE_SUFFIX
 from reveal_core.profiles import profile_from
 from reveal_core.scores import Scores
-from reveal_core.selection import is_coverage, matrix, may_wake, select, tells_failure
+from reveal_core.selection import is_coverage, matrix, may_wake, select, tells_capacity, tells_failure
 from reveal_core.timespec import to_ns
 from reveal_core.windows import Feature, Windows
 
@@ -39,7 +39,7 @@ MIN_WINDOWS = 30
 _FULL_COVERAGE = 0.5
 _LOST_SHARE = 0.1
 """Smallest loss of a source's samples that is worth showing."""
-SCHEMA = 3
+SCHEMA = 4
 """Of what a fitted model holds; one of another schema is not loaded."""
 
 
@@ -60,8 +60,9 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         pruned ones can still explain.
     context_
         What the hour of the day and of the week does to features; None where the profile does not ask.
-    kept_, coverage_, failures_
-        Columns of ``features_`` that the detectors of signals see, those of coverage, and those of failures.
+    kept_, coverage_, failures_, capacities_
+        Columns of ``features_`` that the detectors of signals see, those of coverage, of failures and of
+        capacities.
     ensemble_
         Scaler, detectors, calibration and thresholds.
     catalog_
@@ -105,6 +106,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
         self.kept_ = np.flatnonzero(np.isin(pruned.alive, pruned.kept))
         self.coverage_ = np.arange(len(pruned.alive), len(learned))
         self.failures_ = np.array([i for i, f in enumerate(learned) if tells_failure(f)], dtype=np.int64)
+        self.capacities_ = np.array([i for i, f in enumerate(learned) if tells_capacity(f)], dtype=np.int64)
         self.groups_ = {name: list(group) for name, group in pruned.groups.items()}
         self.n_considered_ = len(signals)
         self.n_still_ = len(pruned.still)
@@ -125,6 +127,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
             kept=self.kept_,
             coverage=self.coverage_,
             failures=self.failures_,
+            capacities=self.capacities_,
             threshold=profile.threshold,
             margin=profile.margin,
             percentile=profile.percentile,
@@ -140,7 +143,7 @@ class RevealModel(BaseEstimator):  # type: ignore[misc]
     def _context(self, X: Array, times_s: Array) -> HourContext:
         """Learn what hours do to signals; what is lost or fails every night does so all the same."""
         floors = self.floors_.copy()
-        floors[[*self.coverage_, *self.failures_]] = np.inf
+        floors[[*self.coverage_, *self.failures_, *self.capacities_]] = np.inf
         return HourContext(floors).fit(X, times_s)
 
     def _in_context(self, X: Array, times_s: Array) -> Array:

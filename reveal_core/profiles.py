@@ -88,6 +88,7 @@ class Profile:
         ("excess", "ExcessDetector", ()),
         ("coverage", "CoverageDetector", ()),
         ("failures", "FailureDetector", ()),
+        ("capacity", "CapacityDetector", ()),
     )
     threshold: Literal["budget", "percentile"] = "budget"
     alarm_budget: Above0 = 1.0

@@ -34,6 +34,12 @@ def tells_failure(feature: Feature) -> bool:
     return feature.statistic == "level" and is_failure(feature.metric)
 
 
+def tells_capacity(feature: Feature) -> bool:
+    """Tell whether a feature is the level of what a device can do."""
+    known = load_catalog().get(feature.metric)
+    return feature.statistic == "level" and known is not None and known.capacity
+
+
 def is_stock(metric: str) -> bool:
     """Tell whether a metric is a stock, which is judged by its change and not by its level."""
     known = load_catalog().get(metric)

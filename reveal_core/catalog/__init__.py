@@ -38,6 +38,9 @@ class Metric:
     failure
         An event that is a fault of the hardware by itself, however rarely it is counted: healthy hardware
         does not count it, and it says so before anything slows down.
+    capacity
+        A level that says what a device can do, whatever a job does: it falls when the device is degraded, or
+        when somebody limits it.
     stock
         A gauge that stays displaced long after its cause (page cache): it is judged by change, not by level.
     floor
@@ -64,6 +67,7 @@ class Metric:
     rate_scale: float = 1.0
     event: bool = False
     failure: bool = False
+    capacity: bool = False
     stock: bool = False
     floor: float | None = None
     minimum: float | None = None
@@ -182,8 +186,8 @@ def fingerprint(metrics: Iterable[str]) -> dict[str, str]:
     -------
     dict
         By metric ``kind unit scale marks``: the kind, the unit that people see, what an increase is
-        multiplied with, and the marks ``event``, ``failure``, ``stock`` and ``transient``. A metric that
-        the catalogue lacks (a derived one, a stock's change) is left out.
+        multiplied with, and the marks ``event``, ``failure``, ``capacity``, ``stock`` and ``transient``. A
+        metric that the catalogue lacks (a derived one, a stock's change) is left out.
 
     >>> fingerprint(["meminfo.Cached", "no.such.metric"])
     {'meminfo.Cached': 'gauge B 1 stock'}
@@ -194,5 +198,6 @@ def fingerprint(metrics: Iterable[str]) -> dict[str, str]:
 
 
 def _meaning(metric: Metric) -> str:
-    marks = [mark for mark in ("event", "failure", "stock", "transient") if getattr(metric, mark)]
+    told = ("event", "failure", "capacity", "stock", "transient")
+    marks = [mark for mark in told if getattr(metric, mark)]
     return " ".join([metric.kind, metric.physical_unit or "1", f"{metric.rate_scale:g}", *marks])

@@ -20,10 +20,13 @@ catalogue, not the page.
 - *unit* is what people see: of the rate for a counter, of the level for a gauge. Counters are stored raw.
 - *event*: stands still while all is well, so it is kept although it never moved while a model learned.
 - *failure*: an event that is a fault of the hardware by itself: a single one is an incident.
+- *capacity*: says what a device can do, whatever a job does: a fall of it is an incident.
 - *stock*: stays displaced long after its cause, so it is judged by change.
 - *dips*: the kernel may let it go back a little, which counts as no increase.
 - *transient*: instances come and go with jobs, so of them the highest counts and not their mean.
 """
+
+_MARKS = ("event", "failure", "capacity", "stock", "dips", "transient")
 
 
 def render_catalog() -> str:
@@ -44,7 +47,7 @@ def render_catalog() -> str:
 
 
 def _row(metric: Metric) -> str:
-    marks = [name for name in ("event", "failure", "stock", "dips", "transient") if getattr(metric, name)]
+    marks = [name for name in _MARKS if getattr(metric, name)]
     cells = (
         f"`{metric.name}`",
         metric.subsystem,

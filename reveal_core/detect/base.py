@@ -19,7 +19,7 @@ from reveal_core.errors import UsageError
 Array = NDArray[np.float64]
 Contamination = Annotated[float, Field(gt=0.0, lt=0.5)]
 """Share of the training windows that `Detector.predict` calls outliers."""
-Sees = Literal["signals", "coverage", "failures"]
+Sees = Literal["signals", "coverage", "failures", "capacities"]
 """What the features of a detector are; see `Detector`."""
 Above0 = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
@@ -63,7 +63,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     sees
         What its features are: ``signals`` (what was measured, in standard units), ``coverage`` (share of
-        the expected samples that arrived, 0 to 1) or ``failures`` (errors that hardware counts, as they are).
+        the expected samples that arrived, 0 to 1), ``failures`` (errors that hardware counts, as they are) or
+        ``capacities`` (what devices can do, as it is).
     accepts_missing
         NaN may stand for a value that is missing; else it is refused.
     costly_contributions

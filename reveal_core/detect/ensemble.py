@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reveal_core.detect.base import Array, Detector, check_known
 from reveal_core.detect.calibration import TailCalibration
+from reveal_core.detect.capacity import CapacityDetector
 from reveal_core.detect.coverage import CoverageDetector
 from reveal_core.detect.excess import ExcessDetector
 from reveal_core.detect.failures import FailureDetector
@@ -34,6 +35,7 @@ DETECTORS: dict[str, type[Detector]] = {
         ExcessDetector,
         CoverageDetector,
         FailureDetector,
+        CapacityDetector,
     )
 }
 """Reveal's own, by the name that settings give them."""
@@ -98,18 +100,19 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         Smallest scale of each feature, shape (n_features,).
     kept
         Columns that detectors of signals see, scaled; the scaler sees all.
-    coverage, failures
-        Columns that detectors of coverage and of failures see, as they are. With none such a detector has
-        nothing to judge: its score is 0 everywhere, which changes no window's place against the threshold.
+    coverage, failures, capacities
+        Columns that detectors of coverage, of failures and of capacities see, as they are. With none such a
+        detector has nothing to judge: its score is 0 everywhere, which changes no window's place against the
+        threshold.
     threshold, margin, percentile, alarm_budget
         As `reveal_core.detect.threshold.choose_threshold` has them.
     folds, overlap
         Blocks of history for held-out scores, and how many windows beside a block overlap it.
     trim
         Largest share of the history that is left out of the calibration: stretches that stand out from all
-        the rest, and windows in which the hardware counted an error. Healthy history is not spotless, and a
-        shell command or a log rotation would otherwise set the measure for faults. The detectors do see these
-        stretches, so that the like of them raises no alarm later.
+        the rest, and windows in which the hardware counted an error or could do less than usual. Healthy
+        history is not spotless, and a shell command or a log rotation would otherwise set the measure for
+        faults. The detectors do see these stretches, so that the like of them raises no alarm later.
     seed
         Of detectors that draw at random.
 
@@ -132,6 +135,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         kept: NDArray[np.int64],
         coverage: NDArray[np.int64] | None = None,
         failures: NDArray[np.int64] | None = None,
+        capacities: NDArray[np.int64] | None = None,
         threshold: str = "budget",
         margin: float = 1.5,
         percentile: float = 99.0,
@@ -146,6 +150,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         self.kept = kept
         self.coverage = coverage
         self.failures = failures
+        self.capacities = capacities
         self.threshold = threshold
         self.margin = margin
         self.percentile = percentile
@@ -180,11 +185,13 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _failed(self, held_out: Array) -> NDArray[np.bool_]:
-        """Return in which windows of history the hardware counted an error: no health, whatever else it was.
+        """Return in which windows of history the hardware counted an error, or could do less than usual.
 
-        None, where that is more than ``trim`` allows to leave out: then it is this host's habit.
+        That is no health, whatever else it was. None, where it is more than ``trim`` allows to leave out:
+        then it is this host's habit.
         """
-        judges = [j for j, spec in enumerate(self.detectors) if detector_class(spec).sees == "failures"]
+        told = ("failures", "capacities")
+        judges = [j for j, spec in enumerate(self.detectors) if detector_class(spec).sees in told]
         failed = np.asarray((held_out[:, judges] > 0.0).any(axis=1))
         return failed if failed.mean() <= self.trim else np.zeros_like(failed)
 
@@ -212,7 +219,7 @@ class DetectorEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def _seen(self, scaler: BandScaler, X: Array) -> dict[str, Array]:
         """Return what detectors see of the features, by `Detector.sees`."""
-        raw = {"coverage": self.coverage, "failures": self.failures}
+        raw = {"coverage": self.coverage, "failures": self.failures, "capacities": self.capacities}
         return {
             "signals": scaler.transform(X)[:, self.kept],
             **{name: X[:, [] if columns is None else columns] for name, columns in raw.items()},

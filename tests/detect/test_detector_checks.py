@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from reveal_core.detect.base import Detector
+from reveal_core.detect.capacity import CapacityDetector
 from reveal_core.detect.coverage import CoverageDetector
 from reveal_core.detect.ensemble import DETECTORS
 from reveal_core.detect.excess import ExcessDetector
@@ -39,6 +40,7 @@ OWN = [
     ExcessDetector(),
     CoverageDetector(),
     FailureDetector(),
+    CapacityDetector(),
 ]
 PLUGINS = [
     plugin("sklearn.ensemble.IsolationForest", n_estimators=30),
@@ -57,13 +59,20 @@ def healthy(detector: Detector) -> NDArray[np.float64]:
         return draw.uniform(0.9, 1.0, size=(150, FEATURES))
     if detector.sees == "failures":
         return np.zeros((150, FEATURES))
+    if detector.sees == "capacities":
+        return np.full((150, FEATURES), 10.0)
     return draw.normal(size=(150, FEATURES))
 
 
+def away(detector: Detector) -> float:
+    """Return a step from health, ten of which are the furthest: upwards, or down where less is stranger."""
+    return {"coverage": -0.1, "capacities": -1.0}.get(detector.sees, 1.0)
+
+
 def moved(detector: Detector, *far: float) -> NDArray[np.float64]:
-    """Return ordinary windows in which one feature has moved: by standard units, or by that share of all."""
+    """Return ordinary windows in which one feature has moved so many steps from health."""
     X = np.repeat(np.median(healthy(detector), axis=0)[None], len(far), axis=0)
-    X[:, MOVED] += -np.array(far) / 10 if detector.sees == "coverage" else np.array(far)
+    X[:, MOVED] += away(detector) * np.array(far)
     return X
 
 
@@ -78,6 +87,7 @@ def expected_failures(detector: Detector) -> dict[str, str]:
     reasons = {
         ExcessDetector: "training windows define the range, so none lies beyond it",
         CoverageDetector: "values are shares from 0 to 1, and most of other data is beyond",
+        CapacityDetector: "of levels about 0 half are below 0, where nothing can be lost",
     }
     if type(detector) not in reasons:
         return {}
@@ -92,6 +102,7 @@ def expected_failures(detector: Detector) -> dict[str, str]:
         ExcessDetector(),
         CoverageDetector(),
         FailureDetector(),
+        CapacityDetector(),
         plugin("sklearn.neighbors.LocalOutlierFactor", n_neighbors=5),
         plugin("pyod.models.knn.KNN", n_neighbors=2),
     ],
@@ -109,7 +120,7 @@ def test_every_class_that_settings_can_name_is_checked():
 def test_higher_is_stranger(detector):
     fitted = clone(detector).fit(healthy(detector))
     usual, far = fitted.anomaly_score(healthy(detector)), moved(detector, 0.0)
-    far += -0.9 if detector.sees == "coverage" else 6.0
+    far += away(detector) * 6.0
     assert fitted.anomaly_score(far)[0] > np.quantile(usual, 0.99)
     assert (fitted.score_samples(far) == -fitted.anomaly_score(far)).all()
     assert fitted.predict(far)[0] == -1

@@ -115,11 +115,11 @@ def test_what_settings_plug_in_is_fitted_registered_and_loaded_again(fitted_stor
         load_model(tracking, reference)
     model = load_model(tracking, reference, ["pyod.models.knn.KNN"])
     names = [name for name, _, _ in model.profile["detectors"]]
-    assert names == ["zscore", "mahalanobis", "excess", "coverage", "failures", "lof", "near"]
-    lof = model.ensemble_.detectors_[5]
+    assert names == ["zscore", "mahalanobis", "excess", "coverage", "failures", "capacity", "lof", "near"]
+    lof = model.ensemble_.detectors_[6]
     assert lof.plugin_.n_neighbors == 10
     features = np.zeros((3, len(model.feature_names)))
-    assert model.ensemble_.member_scores(features).shape == (3, 7)
+    assert model.ensemble_.member_scores(features).shape == (3, 8)
     judged = {"host": "*", "start": None, "end": None, "model": fitted["model"], "profile": None}
     judged |= {"tracking_uri": fitted_store.tracking_uri, "overrides": {}, "count": 1, "seed": 0}
     with pytest.raises(UsageError, match=r"does not trust: .*pyod\.models\.knn\.KNN"):
