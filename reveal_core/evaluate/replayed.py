@@ -27,6 +27,8 @@ from reveal_core.timespec import to_ns
 
 Floats = NDArray[np.float64]
 VARIANT = "replayed"
+SHOWN_S = 3.0
+"""How long something that happens once shows: a window."""
 SIZES = (0.5, 1.5)
 """Bounds of a fault's size; at 1 its effects are what they are said to be."""
 
@@ -45,8 +47,10 @@ class Placed:
         # A clock that was set forward shows a later time at the onset.
         onset = self.onset + timedelta(seconds=self.fault.step_s)
         fault = self.fault
+        # Setting it back is a step, too, which the windows after it show.
+        end = self.end + timedelta(seconds=SHOWN_S if fault.step_s else 0.0)
         return CampaignFault(
-            truth=InjectedFault(fault.name, fault.subsystem, onset, self.end, fault.causes, host),
+            truth=InjectedFault(fault.name, fault.subsystem, onset, end, fault.causes, host),
             piece=0,
             variant=VARIANT,
             intensity=self.size,
