@@ -36,8 +36,6 @@ ADDRESSES = "site.json"
 LEASES = "prefect.server.concurrency.lease_storage.filesystem"
 LEAST_LEARN_S = 90.0
 """Agents store once a minute."""
-RUNS_LEARNED = 2
-"""Runs of a flow while a model's telemetry is collected."""
 PATIENCE_S = 180.0
 """How long a server may take to answer, and a run that is waited for to end."""
 _STEP_S = 0.5
@@ -96,7 +94,8 @@ class Site:
             self._servers(stack)
             self._agents(stack)
             self.say(f"{self.agents} agents collect; a model learns from the first {self.learn_s:.0f} s")
-            self._learn()
+            # Runs are scheduled when there is a model to score with; until then each would fail.
+            self._wait(self.learn_s)
             fit = self._reveal("fit", "--host", "*", "--start", f"-{self.learn_s:g}s", "--promote")
             self._once(fit, "fit")
             self._schedule(stack)
@@ -179,17 +178,6 @@ class Site:
             command = self._reveal("collect", "--host", host, "--no-flow")
             spool = {"REVEAL_COLLECT__SPOOL": str(self.folder / f"spool-{number}")}
             self._start(stack, command, f"agent-{number}", spool)
-
-    def _learn(self) -> None:
-        """Let the agents collect, amid runs like those that will come on this very machine.
-
-        Runs are scheduled when there is a model to score with; until then each would fail. But a model that
-        has seen none takes the first for a fault: a process that opens a hundred connections at once.
-        """
-        for number in range(1, RUNS_LEARNED + 1):
-            self._wait(self.learn_s / (RUNS_LEARNED + 1))
-            self._once(self._reveal("maintain"), f"maintenance-{number}")
-        self._wait(self.learn_s / (RUNS_LEARNED + 1))
 
     def _schedule(self, stack: ExitStack) -> None:
         """Deploy the flows, have a worker run them, and score what there is already."""

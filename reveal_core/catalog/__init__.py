@@ -36,8 +36,8 @@ class Metric:
         A counter, or a level such as huge pages set aside, that stands still while all is well (errors,
         throttling, failures): it is kept although it did not move in training.
     failure
-        An event that is a fault of the hardware by itself, however rarely it is counted: healthy hardware
-        does not count it, and it says so before anything slows down.
+        An event that is a fault by itself, of the hardware or of the host's clock, however rarely it is
+        counted: a healthy host does not count it, and it says so before anything slows down.
     capacity
         A level that says what a device can do, whatever a job does: it falls when the device is degraded, or
         when somebody limits it.
@@ -164,7 +164,7 @@ def is_transient(metric: str) -> bool:
 
 
 def is_failure(metric: str) -> bool:
-    """Tell whether a metric counts errors of the hardware itself, of which one is a fault.
+    """Tell whether a metric counts something of which one is a fault: most are errors of the hardware.
 
     >>> is_failure("gpu.xid_errors"), is_failure("gpu.pcie_replays"), is_failure("no.such.metric")
     (True, False, False)

@@ -19,7 +19,7 @@ catalogue, not the page.
 
 - *unit* is what people see: of the rate for a counter, of the level for a gauge. Counters are stored raw.
 - *event*: stands still while all is well, so it is kept although it never moved while a model learned.
-- *failure*: an event that is a fault of the hardware by itself: a single one is an incident.
+- *failure*: an event that is a fault by itself, of the hardware or of the clock: a single one is an incident.
 - *capacity*: says what a device can do, whatever a job does: a fall of it is an incident.
 - *stock*: stays displaced long after its cause, so it is judged by change.
 - *dips*: the kernel may let it go back a little, which counts as no increase.

@@ -15,10 +15,14 @@ from reveal_core.attribute.causes import load_causes
 from reveal_core.catalog import load_catalog
 from reveal_core.channels import SUBSYSTEMS
 from reveal_core.errors import UsageError
-from reveal_core.evaluate.replayed import Placed, judged_replay, place, replay
+from reveal_core.evaluate.matching import match_faults
+from reveal_core.evaluate.replayed import SHOWN_S, Placed, judged_replay, place, replay
 from reveal_core.evaluate.replayed_devices import DEVICES, GPUS, add_devices
 from reveal_core.evaluate.replayed_faults import REPLAYED, ReplayedFault
-from reveal_core.method import build_series
+from reveal_core.method import analyse, build_series, build_windows
+from reveal_core.model import RevealModel
+from reveal_core.profiles import DEFAULT
+from reveal_core.selection import is_coverage
 
 SECONDS = 120.0
 BY_NAME = {fault.name: fault for fault in REPLAYED}
@@ -147,7 +151,11 @@ def test_a_clock_that_is_set_leaves_a_gap_and_an_overlap(telemetry) -> None:
     assert by_mono["reveal.clock_steps"].to_list() == sorted(by_mono["reveal.clock_steps"])
     assert by_mono["reveal.clock_steps"][-1] == 5
     assert sorted(set(written["reveal.clock_step"])) == [-1530.0, 0.0, 1530.0]
-    assert one.truth("a").truth.start == at(61.53)
+    truth = one.truth("a").truth
+    assert truth.start == at(61.53)
+    # Setting it back is a step by itself: what begins there is the fault's.
+    assert truth.span[1] >= at(90.0) + timedelta(seconds=SHOWN_S)
+    assert placed("gpu-hanging").truth("a").truth.end == at(90.0)
 
 
 def test_places_are_a_pure_function_of_the_seed_and_lie_apart() -> None:
@@ -182,3 +190,24 @@ def test_replayed_faults_are_named_so() -> None:
     assert fault.how.startswith("replayed, not real")
     assert (fault.truth.subsystem, fault.lenient, fault.slowdown) == ("storage", ("gpu",), None)
     assert isinstance(faults[0].fault, ReplayedFault)
+
+
+@pytest.mark.parametrize("name", ["pcie-narrow", "gpu-power-capped", "gpu-too-hot"])
+def test_a_device_that_says_itself_what_is_wrong_is_found_after_a_restless_history(telemetry, name) -> None:
+    early = telemetry.frame.filter(pl.col("ts") < at(58.0))
+    windows = build_windows(build_series(replace(telemetry, frame=early)), DEFAULT)
+    # Every fifth window holds other work, each time of another kind, which moves much but the GPUs.
+    draw, height = np.random.default_rng(0), windows.frame.height
+    moved = [f.name for f in windows.features if f.subsystem != "gpu" and not is_coverage(f.metric)]
+    far = np.where(np.arange(height)[:, None] % 5 == 3, draw.exponential(size=(height, len(moved))) ** 3, 0.0)
+    restless = windows.frame.with_columns(
+        pl.col(name) + pl.Series(far[:, i] * (1.0 + windows.frame[name].abs().max()))
+        for i, name in enumerate(moved)
+    )
+    model = RevealModel(DEFAULT.to_dict()).fit([replace(windows, frame=restless)])
+    one = placed(name)
+    found = analyse(model, replay(telemetry, [one]), start=at(58.0), end=at(SECONDS))
+    (match,) = match_faults([one.truth(found.host).truth], found.incidents)
+    assert match.found
+    assert match.subsystem_right
+    assert match.cause_right
