@@ -106,6 +106,21 @@ def test_no_page_scrolls_sideways(pages, name, width):
     page.wait(f"document.documentElement.scrollWidth <= {width}")
 
 
+@pytest.mark.parametrize("name", ["incident", "fleet"])
+def test_a_link_shows_what_it_names_however_much_lies_between(browser, name):
+    # Incidents beyond the view are laid out as they come near, so that their heights are not known before.
+    page = browser.open(SAMPLES[name](), height=900)
+    names = page.value(
+        "[...document.querySelectorAll('.summary a, nav a')].map((a) => a.hash).filter(Boolean)"
+    )
+    assert any(hash_.startswith("#incident-") for hash_ in names)
+    for hash_ in [*names[-3:], *names[:3], names[len(names) // 2]]:
+        page.value(f'document.querySelector(\'.summary a[href="{hash_}"], nav a[href="{hash_}"]\').click()')
+        top = f"document.getElementById('{hash_[1:]}').getBoundingClientRect().top"
+        end = "Math.abs(scrollY + innerHeight - document.documentElement.scrollHeight) < 2"
+        page.wait(f"Math.abs({top}) < 40 || ({end} && {top} > 0 && {top} < innerHeight)")
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 def test_rows_of_the_heat_map_lie_beside_their_names(pages, width):
     page = pages["fleet"]
